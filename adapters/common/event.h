@@ -1,7 +1,7 @@
 // Zone: hot
 // SPDX-License-Identifier: GPL-2.0-only
 //
-// The parts of an event that no server has a say in.
+// The parts of an event that do not depend on the server.
 #ifndef TACHO_COMMON_EVENT_H
 #define TACHO_COMMON_EVENT_H
 
@@ -12,12 +12,12 @@
 
 namespace tacho {
 
-// Static: the compiler then makes of each what its callers need, as if it stood beside them.
+// Static: the compiler then optimises each for its callers, as if it was defined beside them.
 
 static inline int64_t microseconds(clockid_t clock) noexcept {
     timespec now;
     clock_gettime(clock, &now);
-    // Unsigned: a division by a constant is shorter then.
+    // Unsigned: then the division by a constant is shorter.
     return static_cast<int64_t>(now.tv_sec) * 1000000 + static_cast<uint32_t>(now.tv_nsec) / 1000;
 }
 
@@ -34,8 +34,9 @@ static inline uint64_t text_id(const char* text) noexcept {
     return reinterpret_cast<uint64_t>(text);
 }
 
-// All of an event but the strings and the figures: the probe looks at neither in an END without
-// TACHO_PRESENT_FIGURES. One by one: of a whole object the compiler makes a slow `rep stos`.
+// All of an event except the strings and the figures: the probe reads neither in an END without
+// TACHO_PRESENT_FIGURES. Member by member: for a whole object the compiler generates a slow `rep
+// stos`.
 static inline void begin_event(uint32_t kind, uint64_t conn, int64_t now_us,
                                tacho_event* out) noexcept {
     out->kind = kind;

@@ -1,7 +1,7 @@
 // Zone: cold
 // SPDX-License-Identifier: GPL-2.0-only
 //
-// What SHOW STATUS tells of the recorder: names, and where their values come from.
+// SHOW STATUS of the recorder: names, and the sources of their values.
 #ifndef TACHO_COMMON_FIGURES_SHOWN_H
 #define TACHO_COMMON_FIGURES_SHOWN_H
 

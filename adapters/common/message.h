@@ -1,7 +1,7 @@
 // Zone: cold
 // SPDX-License-Identifier: GPL-2.0-only
 //
-// What an adapter says in the server's error log, and the paths that it is given.
+// Messages of an adapter in the server's error log, and the paths in its settings.
 #ifndef TACHO_COMMON_MESSAGE_H
 #define TACHO_COMMON_MESSAGE_H
 
@@ -14,9 +14,8 @@
 
 namespace tacho {
 
-// How long an adapter that goes away waits for a log that cannot be written. What is left stays in
-// the arena.
-constexpr uint64_t kStopPatienceMs = 10000;
+// How long a stopping adapter waits for a log that cannot be written. The rest stays in the arena.
+constexpr uint64_t kStopTimeoutMs = 10000;
 
 constexpr tacho_severity kNote = TACHO_SEVERITY_NOTE;
 constexpr tacho_severity kWarning = TACHO_SEVERITY_WARNING;
@@ -28,7 +27,7 @@ inline void log(tacho_severity severity, const char* format, const char* text) n
     tacho_embed_log(severity, message);
 }
 
-// The server's working directory is its data directory: a relative path lies there.
+// The server's working directory is its data directory, the base of relative paths.
 inline bool absolute_path(const char* given, char* path, size_t bytes) noexcept {
     if (given[0] == '/') {
         return snprintf(path, bytes, "%s", given) < static_cast<int>(bytes);

@@ -1,7 +1,7 @@
 // Zone: cold
 // SPDX-License-Identifier: GPL-2.0-only
 //
-// What each server calls a variable and a status of ours.
+// How each server names a variable and a status variable of the recorder.
 #ifndef TACHO_COMMON_NAMES_H
 #define TACHO_COMMON_NAMES_H
 

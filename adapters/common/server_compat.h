@@ -1,9 +1,9 @@
 // Zone: hot (constants and types only; no code runs here)
 // SPDX-License-Identifier: GPL-2.0-only
 //
-// The one place that knows server releases. Every condition on MYSQL_VERSION_ID or
-// MARIADB_BASE_VERSION, and every name that is not part of the server's published plugin
-// API, is in this header; code elsewhere tests what it finds, never which release it is in.
+// The only place that distinguishes server releases. Every condition on MYSQL_VERSION_ID or
+// MARIADB_BASE_VERSION, and every name that is not part of the server's published plugin API, is in
+// this header; code elsewhere tests for features, never for a release.
 #ifndef TACHO_COMMON_SERVER_COMPAT_H
 #define TACHO_COMMON_SERVER_COMPAT_H
 
@@ -16,9 +16,8 @@
 #endif
 #if MYSQL_VERSION_ID < 80300
 
-// The last releases without event services: the recorder is a plugin there. All of this is compiled
-// against headers of 9.7, which still has that plugin interface; mysql_version.h is the server's
-// own.
+// The last releases without event services: the recorder is a plugin there. It is compiled against
+// headers of 9.7, which still has that plugin interface; mysql_version.h is the server's own.
 #define TACHO_MYSQL_PLUGIN 1
 #define MYSQL_DYNAMIC_PLUGIN 1
 #if MYSQL_VERSION_ID < 80033
@@ -29,7 +28,7 @@
 #include <mysql/plugin_audit.h>
 #include <mysql/strings/m_ctype.h>
 
-// What 8.0 demands of a plugin (include/mysql/plugin.h and plugin_audit.h there).
+// Requirements of 8.0 for a plugin (include/mysql/plugin.h and plugin_audit.h there).
 static_assert(MYSQL_PLUGIN_INTERFACE_VERSION == 0x010B && MYSQL_AUDIT_INTERFACE_VERSION == 0x0401,
               "the interface of 8.0");
 static_assert(MYSQL_AUDIT_CLASS_MASK_SIZE == 13, "its classes of events");
@@ -37,9 +36,9 @@ static_assert(sizeof(st_mysql_plugin) == 112 && sizeof(st_mysql_audit) == 128, "
 
 namespace tacho::symbols {
 
-// Names that mysqld exports, and no public header declares. They are looked up at run time.
+// Names that mysqld exports but no public header declares. They are looked up at run time.
 
-// LEX_CSTRING sql_statement_names[SQLCOM_END + 1]: by the numbers that events have. To compare.
+// LEX_CSTRING sql_statement_names[SQLCOM_END + 1]: by the numbers in events. For a comparison.
 constexpr char kSqlStatementNames[] = "sql_statement_names";
 // char server_version[].
 constexpr char kServerVersion[] = "server_version";
@@ -50,18 +49,18 @@ namespace tacho::numbers {
 
 // How many SQL commands 8.0 has (8.0.33), numbered from 0.
 constexpr size_t kSqlCommandCount = 159;
-// The one that makes a stored function: 8.0 has the name for it that 9.7 has for the other kind.
+// CREATE FUNCTION for a stored function: 8.0 has the name for it that 9.7 has for the other kind.
 constexpr size_t kCreateStoredFunction = 90;
 
 } // namespace tacho::numbers
 
 namespace tacho {
 
-// Whether an event says that a statement was parsed. A plugin would have to pay for it, and has one
-// that says it was not.
-constexpr bool kTellsParsed = false;
+// Whether an event says that a statement was parsed. On 8.0 this would slow every statement down,
+// and the plugin has an event for statements that were not parsed.
+constexpr bool kReportsParsed = false;
 
-// Whether the storage engine checks foreign keys, and not the server: then no event names the child
+// Whether the storage engine, not the server, checks foreign keys: then no event names the child
 // tables that a statement changes.
 constexpr bool kEngineChecksForeignKeys = true;
 
@@ -73,7 +72,7 @@ constexpr bool kEngineChecksForeignKeys = true;
 
 namespace tacho {
 
-constexpr bool kTellsParsed = true;
+constexpr bool kReportsParsed = true;
 constexpr bool kEngineChecksForeignKeys = false;
 
 } // namespace tacho
@@ -82,17 +81,17 @@ constexpr bool kEngineChecksForeignKeys = false;
 
 namespace tacho::symbols {
 
-// const CHARSET_INFO* thd_charset(THD*): that of the texts which a session sends. Without it, a
-// line of 8.0 has no character set.
+// const CHARSET_INFO* thd_charset(THD*): character set of the texts that a session sends. Without
+// it, a line of 8.0 has no character set.
 constexpr char kThdCharset[] = "_Z11thd_charsetP3THD";
-// void my_message(uint number, const char* text, myf flags): an error with a text of one's own,
-// which no service has. Every release exports it for its plugins.
+// void my_message(uint number, const char* text, myf flags): an error with a text of the caller,
+// which no service provides. Every release exports it for its plugins.
 constexpr char kMyMessage[] = "_Z10my_messagejPKci";
-// void* my_malloc(uint key, size_t bytes, myf flags): what an event's rewritten text has to come
-// from, because the server frees it by my_free.
+// void* my_malloc(uint key, size_t bytes, myf flags): the allocator for an event's rewritten text,
+// which the server frees by my_free.
 constexpr char kMyMalloc[] = "_Z9my_mallocjmi";
-// bool thd_is_strict_mode(const THD*): whether sql_mode has one of two bits. It tells where in a
-// session sql_mode is (adapters/mysql/sql_mode.cc).
+// bool thd_is_strict_mode(const THD*): whether sql_mode has one of two bits. Used to find sql_mode
+// in a session (adapters/mysql/sql_mode.cc).
 constexpr char kIsStrictMode[] = "_Z18thd_is_strict_modePK3THD";
 
 } // namespace tacho::symbols
@@ -114,9 +113,9 @@ constexpr char kIsStrictMode[] = "_Z18thd_is_strict_modePK3THD";
 
 namespace tacho::symbols {
 
-// Names that the mariadbd executable exports for its engines and plugins, in the mangled
-// form (Itanium C++ ABI) because no public header declares them. They are looked up at run
-// time and any of them may be missing: then the figure that needs it is left out.
+// Names that the mariadbd executable exports for its engines and plugins, in the mangled form
+// (Itanium C++ ABI) because no public header declares them. They are looked up at run time, and any
+// of them may be missing: then the figure that needs it is left out.
 
 // THD* create_background_thd() and void destroy_background_thd(THD*), made for the
 // background threads of storage engines.

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //
 // The settings of the recorder, as an array for the adapters. The table is
-// crates/settings/src/table.rs; this is what include/tacho_settings.h has of it.
+// crates/settings/src/table.rs, from which include/tacho_settings.h is generated.
 #ifndef TACHO_COMMON_SETTINGS_H
 #define TACHO_COMMON_SETTINGS_H
 
@@ -13,8 +13,8 @@
 #include <cstddef>
 #include <cstdint>
 
-// For the columns of TACHO_SETTINGS: what is in it is there only on the servers that have a
-// setting, or is used only if it can change.
+// For the columns of TACHO_SETTINGS: their arguments exist only on the servers that have the
+// setting, or are used only if the setting can change.
 #define TACHO_ON_ALL(...) __VA_ARGS__
 #ifdef TACHO_SERVER_MYSQL
 #define TACHO_ON_MYSQL(...) __VA_ARGS__
@@ -25,9 +25,9 @@
 #define TACHO_IF_AT_START(yes, no) no
 #define TACHO_IF_RECORDER(yes, no) yes
 #define TACHO_IF_ADAPTER(yes, no) no
-// The names of a choice, without their parentheses.
+// The names of a choice, without parentheses.
 #define TACHO_NAMES(...) __VA_ARGS__
-// Takes a row away.
+// Removes a row.
 #define TACHO_NOTHING(...)
 
 namespace tacho {
@@ -45,7 +45,7 @@ struct Setting {
     const char* full_name; // as the server shows it
     SettingKind kind;
     bool is_dynamic;
-    // tacho_embed_set() passes it on; the adapter uses all others itself.
+    // tacho_embed_set() passes it to the recorder; the adapter uses all others itself.
     bool is_recorders;
     uint64_t default_value;
     uint64_t min;
@@ -74,7 +74,7 @@ TACHO_SETTINGS(TACHO_NOTHING, TACHO_NOTHING, TACHO_CHOICE, TACHO_NOTHING, TACHO_
     {TACHO_BEGIN(kText, change, owner, name), 0, 0, 0, 1, value, nullptr, help},
 #define TACHO_COMMAND(servers, change, owner, name, NAME, help)                                    \
     {TACHO_BEGIN(kCommand, change, owner, name), 0, 0, 1, 1, nullptr, nullptr, help},
-// By enum tacho_setting: those of all servers.
+// By enum tacho_setting: the settings of all servers.
 inline constexpr Setting kSettings[] = {
     TACHO_SETTINGS(TACHO_NUMBER, TACHO_SWITCH, TACHO_CHOICE, TACHO_TEXT, TACHO_COMMAND)};
 #undef TACHO_BEGIN
@@ -95,7 +95,8 @@ constexpr size_t choice_count(const Setting& setting) noexcept {
 }
 
 // Calls `use` with the number of each setting that the recorder owns, in the order of the table,
-// and logging at the end: a recorder that was just started begins to record when everything is set.
+// and logging last: a recorder that was just started begins to record when all settings are
+// applied.
 template <typename Use> void for_recorders_settings(Use use) noexcept {
     for (int32_t number = 0; number < TACHO_SETTING_COUNT; ++number) {
         if (kSettings[number].is_recorders && number != TACHO_SETTING_LOGGING) {

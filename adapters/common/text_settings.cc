@@ -28,7 +28,7 @@ const char* shown(TextNumber number) noexcept {
     return value != nullptr ? value : "";
 }
 
-// The one that cannot be set at the same time; itself, if there is none.
+// The setting that cannot be set at the same time; the same one, if there is none.
 TextNumber other_of(TextNumber number) noexcept {
     switch (number) {
     case kFilter:
@@ -40,7 +40,7 @@ TextNumber other_of(TextNumber number) noexcept {
     }
 }
 
-// The recorder's opinion of a value.
+// Lets the recorder check or apply a value.
 bool try_text(const tacho_embed* recorder, TextNumber number, const tacho_who* who,
               const char* text, bool apply, char* error, size_t error_bytes) noexcept {
     if (recorder == nullptr) {
@@ -92,7 +92,7 @@ void apply_filter(const tacho_embed* recorder) noexcept {
     snprintf(fault, sizeof(fault), "%s: %s", g_texts[number].spec.full_name, error);
     tacho_embed_fault(recorder, TACHO_FAULT_FILTER, fault);
     char message[1300];
-    snprintf(message, sizeof(message), "%s. Everything is recorded until a right filter is set",
+    snprintf(message, sizeof(message), "%s. Everything is recorded until a valid filter is set",
              fault);
     tacho_embed_log(TACHO_SEVERITY_ERROR, message);
 }
@@ -136,13 +136,13 @@ void update_text(const tacho_embed* recorder, TextNumber number, const tacho_who
     const TextNumber other = other_of(number);
     const bool other_set = other != number && is_set(shown(other));
     if (other_set && is_set(wanted)) {
-        // Only one statement that sets both comes here.
+        // Only a statement that sets both gets here.
         tacho_embed_log(TACHO_SEVERITY_ERROR, kBoth);
         return;
     }
     TextSetting* setting = &g_texts[number];
     char error[1024] = "";
-    // Who clears one of them leaves the other in effect; neither is, if the server began with both.
+    // Clearing one of them leaves the other in effect; neither is, if the server began with both.
     const TextNumber effective = other_set ? other : number;
     const char* text = other_set ? shown(other) : wanted;
     if (!try_text(recorder, effective, &who, text, true, error, sizeof(error))) {
@@ -152,7 +152,7 @@ void update_text(const tacho_embed* recorder, TextNumber number, const tacho_who
         tacho_embed_log(TACHO_SEVERITY_ERROR, message);
         return;
     }
-    // Of rules the recorder tells the log itself, of a file it does not know the name.
+    // For rules the recorder writes the line itself; of a file it does not know the name.
     if (number != kFilter && recorder != nullptr && strcmp(shown(number), wanted) != 0) {
         tacho_embed_note_config(recorder, &who, setting->spec.full_name, shown(number), wanted);
     }
@@ -169,7 +169,7 @@ void apply_texts(const tacho_embed* recorder) noexcept {
 
 bool own_text(TextNumber number) noexcept {
     TextSetting* setting = &g_texts[number];
-    // A persisted value was set as by a statement: it is ours already.
+    // A persisted value was set as by a statement: it is already a copy.
     return setting->shown == nullptr || setting->owned != nullptr || keep(setting, setting->shown);
 }
 

@@ -1,7 +1,7 @@
 // Zone: hot and cold (declarations)
 // SPDX-License-Identifier: GPL-2.0-only
 //
-// What the files of the MariaDB adapter share.
+// Declarations that the files of the MariaDB adapter share.
 #ifndef TACHO_MARIADB_ADAPTER_H
 #define TACHO_MARIADB_ADAPTER_H
 
@@ -11,7 +11,7 @@
 #include "tacho_probe.h"
 
 // Exported by the server, declared in no public header (mysqld.cc): becomes true when a shutdown
-// begins, long before deinit. Weak, because without it the plugin works as well.
+// begins, long before deinit. Weak, because the plugin also works without it.
 extern volatile unsigned char abort_loop __attribute__((weak));
 
 namespace tacho {
@@ -21,11 +21,11 @@ namespace tacho {
 extern const tacho_probe* g_probe;
 extern tacho_embed* g_recorder;
 
-// What the event callback needs to know of this server.
+// Numbers of this server that the event callback needs.
 struct EventContext {
     // Number of the SQL command EXECUTE, -2 when unknown: no STATUS event shows its own text.
     int execute_command;
-    // What thd_sql_command tells between two commands of a client, -2 when unknown.
+    // Result of thd_sql_command between two commands of a client, -2 when unknown.
     int no_command;
 };
 extern EventContext g_event_context;
@@ -37,10 +37,10 @@ void notify(MYSQL_THD thd, unsigned int event_class, const void* event) noexcept
 extern st_mysql_sys_var* g_system_variables[];
 extern st_mysql_show_var g_status_variables[];
 
-// Values that init needs, by enum tacho_setting.
+// Values for init, by enum tacho_setting.
 const char* variable_text(int32_t setting) noexcept;
 unsigned long long variable_number(int32_t setting) noexcept;
-// Shows the absolute path in place of what was given.
+// Shows the absolute path instead of the configured one.
 void show_text(int32_t setting, const char* path) noexcept;
 // Applies all dynamic variables to a recorder that was just started; logging last.
 void apply_variables(const tacho_embed* recorder) noexcept;

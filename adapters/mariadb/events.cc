@@ -4,9 +4,9 @@
 // Server events into the arena. Runs on the server's query threads: it may read the clock and
 // the server's own fields, and call the probe; nothing else.
 //
-// What MariaDB sends (seen on 10.11.19) and what becomes of it:
+// What MariaDB sends (verified on 10.11.19), and the resulting records:
 //   LOG     before execution, has the text              -> START
-//   STATUS  after the reply                             -> END, or POINT where no LOG came
+//   STATUS  after the reply                             -> END, or POINT without a LOG
 //           (Ping, Quit, the second of several statements in a packet, INSTALL itself)
 //   ERROR   before the error is sent, has its message   -> ERROR
 //   RESULT  after the last result of a packet           -> END, for SQL EXECUTE only
@@ -41,7 +41,7 @@ EventContext g_event_context = {-2, -2};
 
 namespace {
 
-// There are others of these names below.
+// More functions with these names follow below.
 using tacho::begin_event;
 using tacho::bytes_of;
 
@@ -49,22 +49,22 @@ using tacho::bytes_of;
 // first use, in the middle of a callback.
 struct ThreadState {
     tacho_thread probe;
-    // End of the packet whose first statement started last on this thread, and the address of
-    // its begin: what follows a statement in it starts when that statement ends.
+    // End of the packet whose first statement was the last to start on this thread, and the address
+    // of its beginning: the rest of the packet starts when that statement ends.
     const char* packet_begin;
     const char* packet_end;
-    // Text of the statement that runs if the filter does not want it, else null: nothing that the
-    // server tells until its end is recorded.
+    // Text of the running statement if the filter discards it, otherwise null: nothing is recorded
+    // until its end.
     const char* skipped;
-    // Connection of the last LOG if no STATUS came since, else 0: then a RESULT of that connection
-    // is not the end of SQL EXECUTE, and the server need not be asked.
+    // Connection of the last LOG without a later STATUS, otherwise 0: then a RESULT of that
+    // connection is not the end of SQL EXECUTE, and no call of the server is needed.
     uint64_t begun_conn;
-    // When the last start on this thread was, us since 1970.
+    // Time of the last start on this thread, us since 1970.
     int64_t started_us;
 };
 thread_local ThreadState t_state __attribute__((tls_model("initial-exec")));
 
-// How much of the text that follows a statement in its packet is recorded ahead of its turn.
+// How much of the text after a statement in its packet is recorded ahead of time.
 constexpr size_t kRemainderBytesMax = 4096;
 
 tacho_bytes bytes_of(const MYSQL_CONST_LEX_STRING& text) noexcept {
@@ -79,8 +79,8 @@ tacho_bytes name_of(const charset_info_st* charset) noexcept {
     return bytes_of(info->cs_name.str, info->cs_name.length);
 }
 
-// Who executes it. The getters return pointers into the session's security context; the audit
-// API's own general_user is one string in which names cannot be told apart for certain.
+// The identity of the session. The getters return pointers into the session's security context; the
+// audit API's own general_user is one string, whose parts cannot be separated with certainty.
 [[gnu::always_inline]] inline void set_identity(MYSQL_THD thd, tacho_event* out) noexcept {
     size_t length = 0;
     const char* priv_user = thd_priv_user(thd, &length);
@@ -101,8 +101,8 @@ void set_identity(const mysql_event_connection* in, tacho_event* out) noexcept {
     out->strings[TACHO_STRING_IP] = bytes_of(in->ip, in->ip_length);
 }
 
-// Whether KILL wants the session's thread to stop what it does. A shutdown kills all of them, but
-// not at once what is to be recorded: the recorder decides how long it waits then.
+// Whether KILL requires the session's thread to stop. A shutdown kills all sessions, but their
+// records are not given up at once: the recorder decides how long it waits.
 bool is_killed(const void* thd) noexcept {
     if (thd == nullptr || (&abort_loop != nullptr && abort_loop != 0)) {
         return false;
@@ -127,7 +127,7 @@ tacho_bytes command_of(const mysql_event_general* in) noexcept {
     return bytes_of(in->general_command, in->general_command_length);
 }
 
-// Identity and text of a general event, whose command this is.
+// Identity and text of a general event with this command.
 [[gnu::always_inline]] inline void set_statement(MYSQL_THD thd, const mysql_event_general* in,
                                                  tacho_bytes command, tacho_event* out) noexcept {
     if (thd != nullptr) {
@@ -144,8 +144,7 @@ tacho_bytes command_of(const mysql_event_general* in) noexcept {
     }
 }
 
-// The one thread of a replica that applies, if there are not several, has no name but the server's
-// own.
+// The applier thread of a replica, if it is the only one, has only the server's name.
 void name_applier(tacho_event* out) noexcept {
     static const char kApplier[] = "<replication_slave>";
     if (out->strings[TACHO_STRING_USER].len == 0) {
@@ -176,8 +175,8 @@ bool is_command(const mysql_event_general* in, const char (&name)[Bytes]) noexce
 }
 
 [[gnu::noinline]] uint32_t look(MYSQL_THD thd, const mysql_event_general* in) noexcept {
-    // With general_log=ON, a login before its session event: nobody is known to decide about, and
-    // `start` makes nothing of it. Its connection is new, so it always comes here.
+    // With general_log=ON, a login before its session event: the user is not known yet, and `start`
+    // ignores this event. The connection is new, so it always gets here.
     if (is_command(in, "Connect")) {
         return TACHO_WANTED_RECORD;
     }
@@ -194,16 +193,16 @@ bool is_command(const mysql_event_general* in, const char (&name)[Bytes]) noexce
     return decide(thd, in, db, command);
 }
 
-// Whether a statement is to be recorded, as far as can be told before it runs: TACHO_WANTED_*.
-// One inside of a stored program goes with the statement that has called it: the server then
-// names the definer as the user, and the program's database.
+// Whether to record a statement, as far as this is known before it runs: TACHO_WANTED_*. A
+// statement inside a stored program is treated like the calling statement, because the server then
+// reports the definer as the user, and the program's database.
 [[gnu::always_inline]] inline uint32_t wanted(MYSQL_THD thd,
                                               const mysql_event_general* in) noexcept {
     const uint32_t answer = tacho_probe_wanted(g_probe, &t_state.probe, in->general_thread_id);
     return answer == TACHO_WANTED_LOOK ? look(thd, in) : answer;
 }
 
-// What is known of a packet must not outlive it: its memory is used for others.
+// Pointers into a packet must not outlive it, because its memory is reused.
 void forget_packet() noexcept {
     t_state.packet_begin = nullptr;
     t_state.packet_end = nullptr;
@@ -250,9 +249,9 @@ bool more_follows(MYSQL_THD thd, const mysql_event_general* in) noexcept {
            !figures_nested(thd);
 }
 
-// Which figures an event can tell of itself. One packet of array binding raises an event for
-// each row of parameters without counting anew, and commands without a statement (Ping, Quit)
-// have no rows.
+// Which figures an event has of its own. One packet of array binding raises an event for each row
+// of parameters without restarting the counts, and commands without a statement (Ping, Quit) have
+// no rows.
 uint32_t wanted_figures(const mysql_event_general* in) noexcept {
     if (is_command(in, "Bulk_execute")) {
         return kFiguresOfBulk;
@@ -260,7 +259,7 @@ uint32_t wanted_figures(const mysql_event_general* in) noexcept {
     return in->general_query_length == 0 ? kFigureQueryTime | kFigureError : kFiguresAll;
 }
 
-// Returns the error number, where that is wanted.
+// Returns the error number, if it is wanted.
 [[gnu::always_inline]] inline uint32_t set_figures(MYSQL_THD thd, uint32_t wanted,
                                                    tacho_event* out) noexcept {
     out->sql_command = thd_sql_command(thd);
@@ -276,7 +275,7 @@ uint32_t wanted_figures(const mysql_event_general* in) noexcept {
                                figures.query_time_us, figures.lock_time_us};
     static_assert(sizeof(values) == sizeof(out->figures), "one slot each");
     memcpy(out->figures, values, sizeof(values));
-    // The bits have the same order on both sides, at another place.
+    // The bits have the same order on both sides, but start at another position.
     static_assert(kFigureRowsSent == 1 && kFigureLockTime == 16, "see the shift");
     static_assert(TACHO_PRESENT_ROWS_SENT == 4 && TACHO_PRESENT_LOCK_TIME == 64, "see the shift");
     out->present |= (figures.present & 31U) << 2;
@@ -287,8 +286,8 @@ uint32_t wanted_figures(const mysql_event_general* in) noexcept {
     return figures.errno_;
 }
 
-// A statement that a replica has applied. The counts and clocks of its thread are not those of
-// the statement: BEGIN does not start them anew.
+// A statement that a replica has applied. The counts and clocks of its thread are not those of the
+// statement: BEGIN does not restart them.
 [[gnu::cold, gnu::noinline]] void applied(MYSQL_THD thd, const mysql_event_general* in) noexcept {
     const int64_t now_us = microseconds(CLOCK_REALTIME);
     tacho_event out;
@@ -300,9 +299,9 @@ uint32_t wanted_figures(const mysql_event_general* in) noexcept {
     emit(thd, tacho_probe_session(g_probe, out.conn, now_us), out);
 }
 
-// What has a LOG always, beside Query. With general_log=ON there is one of whatever that log shows,
-// a Ping as well. It has a STATUS, as without that log; nothing tells that such a LOG belongs to
-// it, and what it starts would never end.
+// Commands that always have a LOG, besides Query. With general_log=ON everything in that log has
+// one, even a Ping, which has its usual STATUS; but such a LOG cannot be attributed to it, so its
+// start would never end.
 bool is_announced(const mysql_event_general* in) noexcept {
     return is_command(in, "Execute") || is_command(in, "Prepare") ||
            is_command(in, "Bulk_execute") || is_command(in, "Init DB");
@@ -311,7 +310,7 @@ bool is_announced(const mysql_event_general* in) noexcept {
 [[gnu::noinline]] void start(MYSQL_THD thd, const mysql_event_general* in) noexcept {
     t_state.skipped = nullptr;
     const bool nested = figures_nested(thd);
-    // The statements of a trigger that is run by a replica have a LOG before and a STATUS.
+    // The statements of a trigger on a replica have a LOG first, and a STATUS.
     if (thd != nullptr && thd_is_slave(thd) && !nested) {
         applied(thd, in);
         return;
@@ -326,38 +325,38 @@ bool is_announced(const mysql_event_general* in) noexcept {
     }
     const int64_t now_us = microseconds(CLOCK_REALTIME);
     t_state.started_us = now_us;
-    // Between commands the server has no SQL command; within one it has that of the statement
-    // around. COM_STMT_EXECUTE alone is announced late, when it has one already.
+    // Between commands the server has no SQL command; within one it has that of the surrounding
+    // statement. Only COM_STMT_EXECUTE is announced later, when it already has one.
     const bool within = thd == nullptr || thd_sql_command(thd) != g_event_context.no_command;
     const bool prepared = is_command(in, "Prepare");
     const bool announced_by_sql = prepared && within && g_event_context.no_command >= 0;
     tacho_event out;
     begin_event(announced_by_sql ? TACHO_KIND_POINT : TACHO_KIND_START, in, now_us, &out);
-    // It was compared above: there is one.
+    // Compared above, so it exists.
     set_statement(thd, in, {in->general_command, in->general_command_length}, &out);
     out.present |= TACHO_PRESENT_TEXT;
     if (nested) {
         out.present |= TACHO_PRESENT_NESTED;
     }
-    // A prepared statement may also be prepared anew, inside of its execution.
+    // A prepared statement may also be prepared again during its execution.
     if (!nested && !within && !prepared) {
         out.present |= TACHO_PRESENT_OUTERMOST;
     }
     emit(thd, tacho_probe_session(g_probe, out.conn, now_us), out);
 }
 
-// Whether the statement that runs is skipped. (Some commands have a LOG and never a STATUS, and in
-// a thread pool the next one may be of another connection.)
+// Whether the running statement is skipped. (Some commands have a LOG and never a STATUS, and in a
+// thread pool the next one may belong to another connection.)
 bool is_in_skipped(uint64_t conn) noexcept {
     return t_state.skipped != nullptr && t_state.probe.filter_conn == conn;
 }
 
-// Whether this is about the statement that was skipped last.
+// Whether this event is about the last skipped statement.
 bool is_skipped(const mysql_event_general* in) noexcept {
     return t_state.skipped != nullptr && t_state.skipped == in->general_query;
 }
 
-// Small and without a frame of its own, as all that is called for what is skipped.
+// Small and without a frame of its own, like all functions for skipped statements.
 [[gnu::noinline]] void begin(MYSQL_THD thd, const mysql_event_general* in) noexcept {
     t_state.begun_conn = in->general_thread_id;
     const uint32_t answer = wanted(thd, in);
@@ -366,11 +365,11 @@ bool is_skipped(const mysql_event_general* in) noexcept {
         return;
     }
     if (t_state.skipped != nullptr && figures_nested(thd)) {
-        // Inside of one that is skipped, whose end is still to come.
+        // Inside a skipped statement, whose end is still to come.
         return;
     }
     t_state.skipped = answer == TACHO_WANTED_SKIP ? in->general_query : nullptr;
-    // One inside of a recorded statement is not skipped: nothing is recorded of this packet.
+    // A statement inside a recorded one is not skipped: nothing of this packet is recorded.
     forget_packet();
 }
 
@@ -392,17 +391,18 @@ bool is_execute(MYSQL_THD thd) noexcept {
     if (in->general_query + in->general_query_length < t_state.packet_end) {
         end_part(thd, in, session);
     } else if (in->general_query == t_state.packet_begin || !figures_nested(thd)) {
-        // What is inside of a statement has another text.
+        // A statement inside another one has another text.
         forget_packet();
     }
 }
 
-// A STATUS that no recorded start belongs to, by its text.
+// A STATUS whose text belongs to no recorded start.
 [[gnu::cold, gnu::noinline]] void end_unknown(MYSQL_THD thd, const mysql_event_general* in,
                                               tacho_session* session, int64_t now_us) noexcept {
-    // The own end of SQL EXECUTE, which shows the text of what it has executed.
+    // The own end of SQL EXECUTE, which has the text of the executed statement.
     const bool executed = is_execute(thd) && tacho_probe_has_open(session);
-    // What started while recording was on is completed also when it was turned off meanwhile.
+    // A statement that started while recording was on is completed even if it was turned off
+    // meanwhile.
     if (!executed && wanted(thd, in) != TACHO_WANTED_RECORD) {
         forget_packet();
         return;
@@ -414,7 +414,7 @@ bool is_execute(MYSQL_THD thd) noexcept {
         set_figures(thd, wanted_figures(in), &out);
     }
     if (executed) {
-        // This event does not show the text: all of it counts.
+        // This event does not have the text: assume all of it.
         out.shown_bytes = UINT32_MAX;
         out.present |= TACHO_PRESENT_INNERMOST;
     } else {
@@ -435,7 +435,7 @@ bool is_execute(MYSQL_THD thd) noexcept {
     end_packet(thd, in, session);
 }
 
-// When an event is, to the second, and not before the start that it most likely belongs to. The
+// Time of an event, in whole seconds, but not before the start that it most likely belongs to. The
 // event's seconds are the machine's: SET TIMESTAMP does not change them.
 int64_t about(const mysql_event_general* in) noexcept {
     const auto second_us = static_cast<int64_t>(in->general_time * 1000000);
@@ -443,8 +443,8 @@ int64_t about(const mysql_event_general* in) noexcept {
 }
 
 [[gnu::noinline]] void end_recorded(MYSQL_THD thd, const mysql_event_general* in) noexcept {
-    // When it is, the recorder knows from its start and its query time. Where the server cannot
-    // tell that, the clock is read below.
+    // The recorder derives the exact time from the start and the query time. If the server does not
+    // provide that, the clock is read below.
     const int64_t now_us = about(in);
     tacho_session* session = tacho_probe_session(g_probe, in->general_thread_id, now_us);
     if (!tacho_probe_end_known(session, text_id(in->general_query), in->query_id,
@@ -455,10 +455,10 @@ int64_t about(const mysql_event_general* in) noexcept {
     tacho_event out;
     begin_event(TACHO_KIND_END, in, now_us, &out);
     out.error_code = static_cast<uint32_t>(in->general_error_code);
-    // An event without a text does not show how much of it this was: all of it counts.
+    // An event without a text does not show how much was executed: assume all of it.
     out.shown_bytes = in->general_query == nullptr ? UINT32_MAX : in->general_query_length;
     if (in->general_query_length > kRemainderBytesMax && is_later_in_packet(thd, in)) {
-        // Its start has only the beginning.
+        // The start has only the beginning.
         out.text = bytes_of(in->general_query, in->general_query_length);
         out.present |= TACHO_PRESENT_TEXT;
     }
@@ -473,7 +473,7 @@ int64_t about(const mysql_event_general* in) noexcept {
     end_packet(thd, in, session);
 }
 
-// The end of the statement that is skipped. One that it cannot be the end of is looked at.
+// The end of the skipped statement. An end that cannot belong to it is processed as usual.
 void end_skipped(MYSQL_THD thd, const mysql_event_general* in) noexcept {
     const bool own = is_skipped(in);
     t_state.skipped = nullptr;
@@ -507,8 +507,8 @@ void end_skipped(MYSQL_THD thd, const mysql_event_general* in) noexcept {
     emit(thd, session, out);
 }
 
-// SQL EXECUTE itself has failed, not what it executes: no event will tell its end. The server
-// has not noted the error yet, so there are no figures.
+// SQL EXECUTE itself failed, not the statement that it executes: no event will report its end. The
+// server has not stored the error yet, so there are no figures.
 void end_failed_execute(MYSQL_THD thd, const mysql_event_general* in, tacho_session* session,
                         int64_t now_us) noexcept {
     tacho_event out;
@@ -532,7 +532,7 @@ void end_failed_execute(MYSQL_THD thd, const mysql_event_general* in, tacho_sess
     begin_event(TACHO_KIND_ERROR, in, session == nullptr ? microseconds(CLOCK_REALTIME) : now_us,
                 &out);
     out.error_code = static_cast<uint32_t>(in->general_error_code);
-    // The message is where the command's name is in other events.
+    // The message is in the field that has the command's name in other events.
     out.text = bytes_of(in->general_command, in->general_command_length);
     out.present = TACHO_PRESENT_TEXT;
     emit(thd, session, out);
@@ -569,8 +569,8 @@ void general(MYSQL_THD thd, const mysql_event_general* in) noexcept {
     if (in->event_subclass == MYSQL_AUDIT_CONNECTION_CHANGE_USER) {
         tacho_probe_identity_changed(g_probe);
     }
-    // What a rule says of the statements of a session does not count for this, nor for the session
-    // that comes to this thread next.
+    // A rule for the statements of a session does not apply to this, nor to the next session on
+    // this thread.
     t_state.probe.overflow = 0;
     if (ended) {
         t_state.skipped = nullptr;
@@ -585,7 +585,7 @@ void general(MYSQL_THD thd, const mysql_event_general* in) noexcept {
                     in->thread_id, now_us, &out);
         out.error_code = static_cast<uint32_t>(in->status);
         if (out.kind == TACHO_KIND_CHANGE_USER && thd != nullptr) {
-            // The event has the names from before; the session has those that were asked for.
+            // The event has the previous names; the session has the requested ones.
             set_identity(thd, &out);
         } else {
             set_identity(in, &out);
@@ -600,14 +600,14 @@ void general(MYSQL_THD thd, const mysql_event_general* in) noexcept {
     }
 }
 
-// OPTION_TABLE_LOCK of the server's query_options.h, which no package of headers has: LOCK TABLES
-// or FLUSH TABLES ... WITH READ LOCK holds tables in this session.
+// OPTION_TABLE_LOCK of the server's query_options.h, which no package of headers includes: LOCK
+// TABLES or FLUSH TABLES ... WITH READ LOCK holds tables in this session.
 constexpr long long kOptionTableLock = 1LL << 21;
 
-// Whether it is told by the thread that inserts for INSERT DELAYED: in the name of a session, which
-// goes on meanwhile. What belongs to the session is for the thread that executes it.
+// Whether the event comes from the thread that inserts for INSERT DELAYED, under the name of a
+// session that continues meanwhile. Session data belongs to the session's own thread.
 bool is_delayed_insert(const mysql_event_table* in) noexcept {
-    // `delayed_user` of sql_insert.cc. A user of this name has the tables in lines of their own.
+    // `delayed_user` of sql_insert.cc. For a user with this name, tables get lines of their own.
     return in->priv_user != nullptr && strcmp(in->priv_user, "delayed") == 0;
 }
 
@@ -616,7 +616,7 @@ bool is_delayed_insert(const mysql_event_table* in) noexcept {
         return;
     }
     // See line/parts.rs. A digit: read, write, create, drop, rename, alter. L: tables that the
-    // session has locked before are not reported.
+    // session locked before are not reported.
     static const char kAccess[] = "0L1L2L3L4L5L";
     size_t access = 0;
     switch (in->event_subclass) {

@@ -1,7 +1,7 @@
 // Zone: cold
 // SPDX-License-Identifier: GPL-2.0-only
 //
-// What figures_calibrate.cc has found out. figures_read.h uses it.
+// The result of figures_calibrate.cc, for figures_read.h.
 #include "figures.h"
 #include "figures_layout.h"
 

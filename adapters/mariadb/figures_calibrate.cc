@@ -1,13 +1,13 @@
 // Zone: cold
 // SPDX-License-Identifier: GPL-2.0-only
 //
-// Why calibration is sound: every offset is the result of an experiment in which the server's
-// own code wrote a random 64-bit value through its own setter, and exactly one word of the
-// object took it, several times with different values. The experiments use objects that
-// nobody else can see: background THDs made by the server's function for that purpose, and a
-// Diagnostics_area in a buffer of ours. Members are looked at with write(2) into a pipe, which
-// answers EFAULT where a load would crash. The offsets are the build's, so they hold for every
-// THD of the process, for as long as the process lives.
+// Why calibration is sound: every offset is the result of an experiment in which the server's own
+// code wrote a random 64-bit value through its own setter, and exactly one word of the object
+// received it, several times with different values. The experiments use objects that no other
+// thread can access: background THDs created by the server's function for that purpose, and a
+// Diagnostics_area in a private buffer. Members are read with write(2) into a pipe, which returns
+// EFAULT where a load would crash. The offsets belong to the build, so they hold for every THD of
+// the process, while the process lives.
 #include "figures.h"
 #include "figures_experiment.h"
 #include "figures_layout.h"
@@ -27,8 +27,8 @@
 namespace tacho {
 namespace {
 
-// Where get_cache says that a session keeps its stored functions: a member, so at the same
-// distance in each THD; null, because ours have used none.
+// Where a session keeps its stored functions, according to get_cache: a member, so at the same
+// distance in each THD; null here, because these THDs have used none.
 bool find_cache(Calibration* run, void** (*get_cache)(const void*, THD*),
                 uint32_t* offset) noexcept {
     // The handler object has no members and get_cache needs none.
@@ -45,8 +45,8 @@ bool find_cache(Calibration* run, void** (*get_cache)(const void*, THD*),
     return true;
 }
 
-// Marks the commands whose execution may run triggers, or statements of the user's other than
-// themselves: what is said of rows_sent in figures_read.h can then not be excluded.
+// Marks the commands whose execution may run triggers, or other statements of the user: for these,
+// the effect on rows_sent described in figures_read.h cannot be excluded.
 bool mark_commands(FiguresLayout* layout) noexcept {
     static const char* const names[] = {
         "insert",       "insert_select", "replace",           "replace_select", "delete",
@@ -81,7 +81,7 @@ void calibrate_rows_sent(Calibration* run) noexcept {
     } else if (server.function_cache == nullptr || server.package_cache == nullptr ||
                !find_cache(run, server.function_cache, &layout->function_cache) ||
                !find_cache(run, server.package_cache, &layout->package_cache)) {
-        complain(run, "rows_sent", "the server does not tell which sessions use functions");
+        complain(run, "rows_sent", "the server does not show which sessions use functions");
     } else {
         layout->available |= kFigureRowsSent;
     }
@@ -100,10 +100,10 @@ void calibrate_rows_examined(Calibration* run) noexcept {
     }
 }
 
-// THD::init_for_queries sets start_utime and utime_after_lock to the same reading of the clock.
-// The latter is known from thd_storage_lock_wait, so the former is the other word with that
-// value. That the value lies between two readings of ours shows that the clock is
-// CLOCK_MONOTONIC in microseconds.
+// THD::init_for_queries sets start_utime and utime_after_lock to the same reading of the clock. The
+// latter is known from thd_storage_lock_wait, so the former is the other word with that value.
+// Because the value lies between two readings made here, the clock is CLOCK_MONOTONIC in
+// microseconds.
 bool find_start(Calibration* run, uint32_t after_lock_us, uint32_t* start_us) noexcept {
     THD* thd = run->thds[0];
     const size_t after_lock_word = after_lock_us / sizeof(uint64_t);
@@ -112,7 +112,7 @@ bool find_start(Calibration* run, uint32_t after_lock_us, uint32_t* start_us) no
     void* saved = run->server.attach_thd(thd);
     bool looked = true;
     for (int round = 0; looked && round < kRounds; round++) {
-        // The clock must have moved, or a word that stays the same would look as if it was set.
+        // The clock must have advanced, or an unchanged word would look as if it was set.
         timespec pause = {0, 20 * 1000};
         nanosleep(&pause, nullptr);
         looked = look(run, thd, run->before);
@@ -148,7 +148,7 @@ void calibrate_times(Calibration* run) noexcept {
     layout->available |= kFigureQueryTime | kFigureLockTime;
 }
 
-// Sets the Diagnostics_area in our buffer to an error that cannot be there by chance.
+// Sets the private Diagnostics_area to an error that cannot be there by chance.
 void set_magic_error(Calibration* run, unsigned int* error_number, char* sqlstate) noexcept {
     static const uint64_t no_condition_value[8] = {};
     uint64_t value = random_u64(run);
@@ -163,7 +163,7 @@ void set_magic_error(Calibration* run, unsigned int* error_number, char* sqlstat
                           nullptr);
 }
 
-// What kRounds times each status left in the diagnostics area.
+// Which values each status left kRounds times in the diagnostics area.
 struct DiagnosticsScan {
     uint8_t status[kDiagnosticsBytes];       // By offset: may be the status.
     uint8_t error_number[kDiagnosticsBytes]; // ... the error number.
@@ -174,8 +174,8 @@ struct DiagnosticsScan {
 
 enum DiagnosticsStatus { kEmpty, kOk, kEof, kError, kStatusCount };
 
-// A status word holds one value for each kind of end, the same every time, and four kinds of end
-// have four values.
+// A status word has one value for each kind of end, the same every time, and four values for the
+// four kinds of end.
 void see_status(const Calibration* run, DiagnosticsScan* scan, DiagnosticsStatus status,
                 bool first) noexcept {
     for (size_t i = 0; i < kDiagnosticsBytes / sizeof(uint32_t); i++) {
@@ -248,7 +248,7 @@ bool find_diagnostics_members(Calibration* run, DiagnosticsScan* scan) noexcept 
     if (!only_offset(scan->status, 4, &layout->status)) {
         complain(run, "rows_affected, errno",
                  "not exactly one word of the diagnostics area "
-                 "tells ok, error and end of result apart");
+                 "distinguishes ok, error and end of result");
         return false;
     }
     layout->status_ok = scan->seen[kOk][layout->status / 4];
@@ -265,8 +265,8 @@ bool find_diagnostics_members(Calibration* run, DiagnosticsScan* scan) noexcept 
     return true;
 }
 
-// Tries whether the word at `offset` is what the server follows to the diagnostics area: points it
-// to ours and asks the server for the error number and status of the THD.
+// Tests whether the word at `offset` is the server's pointer to the diagnostics area: sets it to
+// the private one and reads the error number and status of the THD from the server.
 bool leads_to_diagnostics(Calibration* run, uint32_t offset) noexcept {
     THD* thd = run->thds[0];
     char* word = reinterpret_cast<char*>(thd) + offset;
@@ -288,9 +288,9 @@ bool leads_to_diagnostics(Calibration* run, uint32_t offset) noexcept {
     return leads;
 }
 
-// The THD's own diagnostics area is a member of it, so the pointer that is looked for points into
-// the THD: at the same distance in each of several THDs. Only such words are tried, and only up
-// to the nearest other THD, so that nothing is ever stored outside of an object of ours.
+// The THD's own diagnostics area is a member of it, so the pointer points into the THD: at the same
+// distance in each of several THDs. Only such words are tested, and only up to the nearest other
+// THD, so nothing is ever stored outside these private objects.
 bool find_diagnostics_pointer(Calibration* run) noexcept {
     uintptr_t limit = kScanBytes;
     for (int one = 0; one < kThdCount; one++) {
@@ -355,10 +355,10 @@ void calibrate_outcome(Calibration* run) noexcept {
     run->layout.available |= kFigureRowsAffected | kFigureError;
 }
 
-// Diagnostics_area::set_eof_status copies a count of warnings, but not while a stored routine
-// runs: that is when THD::spcont is not null. To see it we need a count that is not zero: the
-// input is the half-word which set_eof_status copies to another one, the output. Words that
-// hold anything, which may be pointers, are not touched.
+// Diagnostics_area::set_eof_status copies a count of warnings, but not while a stored routine runs,
+// that is, while THD::spcont is not null. To observe this, the count must not be zero: the input is
+// the half-word that set_eof_status copies to another one, the output. Words with any content,
+// which may be pointers, are not changed.
 bool find_warning_count(Calibration* run, uint32_t* input, uint32_t* output) noexcept {
     size_t found = 0;
     run->server.reset_diagnostics(run->diagnostics);
@@ -383,9 +383,9 @@ bool find_warning_count(Calibration* run, uint32_t* input, uint32_t* output) noe
     return found == 1;
 }
 
-// Whether the word makes set_eof_status act as inside of a routine when it is not null.
+// Whether the word makes set_eof_status act as inside a routine when it is not null.
 bool leads_to_routine(Calibration* run, uint32_t offset, uint32_t input, uint32_t output) noexcept {
-    // What the pointer is set to; zeros, should anybody follow it.
+    // Target of the pointer; zeros, in case the server follows it.
     static const uint64_t context[512] = {};
     THD* thd = run->thds[0];
     char* word = reinterpret_cast<char*>(thd) + offset;
@@ -407,7 +407,7 @@ bool leads_to_routine(Calibration* run, uint32_t offset, uint32_t input, uint32_
     return leads;
 }
 
-// Tries the null words between members that are known, so certainly inside of the object.
+// Tests the null words between known members, which are certainly inside the object.
 void calibrate_nesting(Calibration* run) noexcept {
     FiguresLayout* layout = &run->layout;
     constexpr uint32_t kNeeded = kFigureError | kFigureQueryTime;
@@ -438,10 +438,10 @@ void calibrate_nesting(Calibration* run) noexcept {
     if ((layout->available & kFigureQueryTime) == 0) {
         return;
     }
-    // The times of a statement inside of a routine would be taken for its own.
+    // The times of a statement inside a routine would be taken for its own.
     layout->available &= ~(kFigureQueryTime | kFigureLockTime);
     complain(run, "query_time, lock_time",
-             "not exactly one word of THD tells that a stored routine runs");
+             "not exactly one word of THD shows that a stored routine runs");
 }
 
 void calibrate_with_thds(Calibration* run) noexcept {
@@ -466,15 +466,15 @@ void calibrate_with_thds(Calibration* run) noexcept {
     }
 }
 
-// The body of a thread of its own, because creating and destroying a THD changes which THD the
-// server takes for the current one, and the caller has one that must stay.
+// Runs on a thread of its own, because creating and destroying a THD changes which THD the server
+// considers current, and the caller has one that must stay.
 void* calibrate_on_own_thread(void* argument) noexcept {
     calibrate_with_thds(static_cast<Calibration*>(argument));
     return nullptr;
 }
 
 bool run_own_thread(Calibration* run) noexcept {
-    // The server handles signals in one thread that waits for them; ours must not take any.
+    // The server handles signals in one thread that waits for them; this one must not receive any.
     sigset_t all;
     sigset_t saved;
     sigfillset(&all);

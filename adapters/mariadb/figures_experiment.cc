@@ -46,7 +46,7 @@ bool look(Calibration* run, const void* object, uint64_t* words) noexcept {
     const char* from = static_cast<const char*>(object);
     size_t done = 0;
     while (done < kScanBytes) {
-        // Up to the end of a page, so that a write is accepted as a whole or not at all.
+        // Up to the end of a page, so that a write is accepted completely or not at all.
         size_t part = kPageBytes - (reinterpret_cast<uintptr_t>(from + done) % kPageBytes);
         if (part > kScanBytes - done) {
             part = kScanBytes - done;

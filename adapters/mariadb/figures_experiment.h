@@ -1,7 +1,7 @@
 // Zone: cold
 // SPDX-License-Identifier: GPL-2.0-only
 //
-// The tools of figures_calibrate.cc: the server's functions, a look at memory that may end at any
+// The tools of figures_calibrate.cc: the server's functions, reading memory that may end at any
 // page, and the search for the one word that a setter writes.
 #ifndef TACHO_MARIADB_FIGURES_EXPERIMENT_H
 #define TACHO_MARIADB_FIGURES_EXPERIMENT_H
@@ -19,7 +19,7 @@ namespace tacho {
 constexpr size_t kScanBytes = 64 * 1024;
 constexpr size_t kScanWords = kScanBytes / sizeof(uint64_t);
 constexpr size_t kPageBytes = 4096;
-// sizeof(Diagnostics_area) is 0x308 in MariaDB 10.11; the rest is room for other releases.
+// sizeof(Diagnostics_area) is 0x308 in MariaDB 10.11; the rest is a reserve for other releases.
 constexpr size_t kDiagnosticsWords = 1024;
 constexpr size_t kDiagnosticsBytes = kDiagnosticsWords * sizeof(uint64_t);
 constexpr int kRounds = 4;
@@ -61,34 +61,34 @@ struct Calibration {
     alignas(16) uint64_t diagnostics[kDiagnosticsWords];
     uint64_t random_state;
     FiguresLayout layout;
-    // Figures that this release keeps to itself: nothing is wrong with them.
+    // Figures that this release does not offer: not an error.
     uint32_t not_offered;
     char* why;
     size_t why_bytes;
     size_t why_used;
 };
 
-// Adds to the reasons that figures_calibrate gives.
+// Adds to the reasons in the result of figures_calibrate.
 void complain(Calibration* run, const char* what, const char* reason) noexcept;
 
 uint64_t monotonic_ns() noexcept;
 
-// Not for secrets: a value that memory holds by chance is all that must be unlikely.
+// Not for secrets: it only has to be unlikely that memory has the value by chance.
 uint64_t random_u64(Calibration* run) noexcept;
 
-// Copies what can be read of the kScanBytes from `object` on; the rest is zero. The object ends
-// somewhere inside; what follows it on the heap belongs to others and may change at any time,
-// which is why one observation is never enough.
+// Copies the readable part of the kScanBytes from `object` on; the rest is zero. The object ends
+// somewhere inside; the heap after it belongs to other code and may change at any time, which is
+// why one observation is never enough.
 bool look(Calibration* run, const void* object, uint64_t* words) noexcept;
 
-// The one word that is still a candidate, as an offset in bytes. False: none, or several.
+// The only remaining candidate, as an offset in bytes. False: none, or several.
 bool only_candidate(const uint8_t* candidate, size_t count, uint32_t* offset) noexcept;
 
-// Finds the word of the first THD that `set` stores its argument in and `add` adds its argument
-// to. One of them may be null.
+// Finds the word of the first THD in which `set` stores its argument and to which `add` adds its
+// argument. One of them may be null.
 bool find_word(Calibration* run, ThdSetter set, ThdSetter add, uint32_t* offset) noexcept;
 
-// Looks up the server's functions; what it does not export is null.
+// Looks up the server's functions; those that it does not export are null.
 void resolve_server(Server* server) noexcept;
 
 } // namespace tacho

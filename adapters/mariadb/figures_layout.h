@@ -1,7 +1,7 @@
 // Zone: hot (types and one inline load)
 // SPDX-License-Identifier: GPL-2.0-only
 //
-// What figures_calibrate.cc finds out and figures_read.h uses.
+// The result of figures_calibrate.cc, for figures_read.h.
 #ifndef TACHO_MARIADB_FIGURES_LAYOUT_H
 #define TACHO_MARIADB_FIGURES_LAYOUT_H
 
@@ -12,8 +12,8 @@
 
 namespace tacho {
 
-// Offsets of the running server. Written once by figures_calibrate, before the server knows of
-// the plugin and can deliver an event to it; only read afterwards.
+// Offsets of the running server. Written once by figures_calibrate, before the server can deliver
+// an event to the plugin; only read afterwards.
 struct FiguresLayout {
     uint32_t available; // kFigure* bits whose offsets below are known.
     // In THD:

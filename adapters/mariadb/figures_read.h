@@ -1,8 +1,8 @@
 // Zone: hot
 // SPDX-License-Identifier: GPL-2.0-only
 //
-// The loads, inline: they run at the end of each statement. Where from, and why that is sound:
-// figures_calibrate.cc.
+// The loads, inline: they run at the end of each statement. figures_calibrate.cc explains the
+// sources and why they are sound.
 #ifndef TACHO_MARIADB_FIGURES_READ_H
 #define TACHO_MARIADB_FIGURES_READ_H
 
@@ -11,9 +11,9 @@
 
 namespace tacho {
 
-// MariaDB adds the rows sent so far a second time whenever a stored function or trigger returns:
-// n rows become up to 2^n - 1 (THD::restore_sub_statement_state). The slow log and the Performance
-// Schema show the same. Counts that this cannot have touched are exact, the others are nothing.
+// MariaDB adds the rows sent so far a second time whenever a stored function or trigger returns: n
+// rows become up to 2^n - 1 (THD::restore_sub_statement_state). The slow log and the Performance
+// Schema show the same. Counts that this cannot have affected are exact, others are left out.
 [[gnu::always_inline]] inline bool is_count_of_sent_right(const THD* thd,
                                                           const FiguresLayout& layout,
                                                           uint64_t rows_sent, int sqlcom) noexcept {
@@ -41,9 +41,9 @@ namespace tacho {
     }
 }
 
-// As in the slow log: from the start of the statement, and the part of it until tables were
-// locked plus waits for row locks. Inside a routine the start is that of the statement which
-// called it, so there both are left out.
+// As in the slow log: from the start of the statement, and the part until tables were locked plus
+// waits for row locks. Inside a routine the start is that of the calling statement, so both are
+// left out there.
 [[gnu::always_inline]] inline void read_times(const THD* thd, const FiguresLayout& layout,
                                               uint32_t wanted, uint64_t now_us,
                                               Figures* out) noexcept {
@@ -52,7 +52,7 @@ namespace tacho {
     }
     const uint64_t start_us = load<uint64_t>(thd, layout.start_us);
     const uint64_t after_lock_us = load<uint64_t>(thd, layout.after_lock_us);
-    // A THD that never ran a statement has zero there, and none waited longer than it took.
+    // A THD that never ran a statement has zero there, and no statement waited longer than it took.
     if (start_us == 0 || start_us > now_us) {
         return;
     }
@@ -82,8 +82,8 @@ namespace tacho {
 }
 
 // Whether `thd` is executing a statement of a stored procedure, function, trigger, event or
-// compound statement, rather than one of the client. Right in every event of the thread's own
-// statement. False where figures_available lacks kFigureNested.
+// compound statement, rather than one of the client. Correct in every event of the thread's own
+// statement. False if figures_available lacks kFigureNested.
 inline bool figures_nested(const THD* thd) noexcept {
     const FiguresLayout& layout = g_figures_layout;
     return (layout.available & kFigureNested) != 0 && thd != nullptr &&

@@ -32,7 +32,7 @@ st_mysql_audit g_descriptor = {
 
 void learn_commands(const tacho_embed* recorder) noexcept {
     if (sql_command_count() > 0) {
-        // SQLCOM_END: the number behind the last one.
+        // SQLCOM_END: the number after the last one.
         g_event_context.no_command = sql_command_count();
     }
     for (int number = 0; number < sql_command_count(); ++number) {
@@ -44,7 +44,8 @@ void learn_commands(const tacho_embed* recorder) noexcept {
     }
 }
 
-// The path of a setting, and shows that. Empty stays empty, but the log has to be somewhere.
+// The absolute path of a setting, which is then shown. Empty stays empty, but the log needs a
+// directory.
 bool absolute_setting(int32_t setting, char* path) noexcept {
     const char* given = variable_text(setting);
     if (given[0] == '\0' && setting == TACHO_SETTING_DIRECTORY) {
@@ -86,9 +87,9 @@ int init(void*) noexcept {
     const tacho_embed_config config = {
         directory, variable_text(TACHO_SETTING_ARENA_DIRECTORY), signing_key_file, server,
         variable_number(TACHO_SETTING_ARENA_BYTES), &abort_loop, tables,
-        // MariaDB's plugins do not see connection attributes.
+        // MariaDB's plugins have no access to connection attributes.
         false, variable_number(TACHO_SETTING_WRITER) == TACHO_WRITER_EXTERNAL,
-        // And they cannot stop a statement.
+        // Nor can they stop a statement.
         false};
     char error[1024] = "";
     g_recorder = tacho_embed_start(&config, error, sizeof(error));
@@ -104,13 +105,13 @@ int init(void*) noexcept {
     return 0;
 }
 
-// The server calls this when no session holds the plugin any more: no event is in flight.
+// The server calls this when no session uses the plugin any more: no event is in flight.
 int deinit(void*) noexcept {
     g_probe = nullptr;
     tacho_embed* recorder = g_recorder;
     g_recorder = nullptr;
     if (recorder != nullptr) {
-        tacho_embed_stop(recorder, kStopPatienceMs);
+        tacho_embed_stop(recorder, kStopTimeoutMs);
     }
     forget_texts();
     return 0;

@@ -1,11 +1,11 @@
 // Zone: hot (the two getters), cold (sql_commands_load)
 // SPDX-License-Identifier: GPL-2.0-only
 //
-// The names are those of the server's own SHOW STATUS LIKE 'Com\_%' array. Each of its elements
-// has a name and the place of a counter within the status variables; the counters of SQL commands
-// are one array indexed by the number, and other counters (Com_stmt_close ...) follow it. Where it
-// ends is told by the size of another array of the server that has one element for each
-// number. (That one also has names, but they are null unless the Performance Schema is ON.)
+// The names are those of the server's own SHOW STATUS LIKE 'Com\_%' array. Each element has a name
+// and the position of a counter within the status variables; the counters of SQL commands are one
+// array indexed by the number, and other counters (Com_stmt_close ...) follow it. Its length is
+// that of another array of the server with one element for each number. (That array also has names,
+// but they are null unless the Performance Schema is ON.)
 #include "sql_commands.h"
 
 #include <cstdint>
@@ -26,7 +26,7 @@ namespace {
 const char* g_names[kSqlCommandsMax];
 int g_count;
 
-// The bytes of a data symbol of the server, or 0 if it has none of that name.
+// The size of a data symbol of the server, or 0 if it does not exist.
 size_t find_symbol(const char* name, const void** address) noexcept {
     void* found = dlsym(RTLD_DEFAULT, name);
     Dl_info info;
@@ -49,11 +49,11 @@ bool sql_commands_load(char* why, size_t why_bytes) noexcept {
     g_count = 0;
     const void* address = nullptr;
     const size_t info_bytes = find_symbol(symbols::kSqlStatementInfo, &address);
-    // Its last element is for SQLCOM_END, which is no command.
+    // Its last element is for SQLCOM_END, which is not a command.
     const size_t count = info_bytes / sizeof(PSI_statement_info_v1) - 1;
     if (info_bytes < 2 * sizeof(PSI_statement_info_v1) || count > kSqlCommandsMax ||
         info_bytes % sizeof(PSI_statement_info_v1) != 0) {
-        snprintf(why, why_bytes, "sql_command: the server does not tell how many there are");
+        snprintf(why, why_bytes, "sql_command: the server does not show how many there are");
         return false;
     }
     const size_t variables_bytes = find_symbol(symbols::kComStatusVars, &address);
@@ -72,7 +72,7 @@ bool sql_commands_load(char* why, size_t why_bytes) noexcept {
     for (size_t i = 0; i < kSqlCommandsMax; i++) {
         g_names[i] = "";
     }
-    // SQLCOM_SELECT is 0, the first of enum_sql_command, in every release. Smaller places wrap
+    // SQLCOM_SELECT is 0, the first of enum_sql_command, in every release. Smaller positions wrap
     // to numbers that are out of range.
     const uintptr_t first = reinterpret_cast<uintptr_t>(select->value);
     for (size_t i = 0; i < variable_count && variables[i].name != nullptr; i++) {

@@ -1,9 +1,8 @@
 // Zone: hot (the two getters), cold (sql_commands_load)
 // SPDX-License-Identifier: GPL-2.0-only
 //
-// The server's own names of its SQL commands: "select", "create_table", as in
-// SHOW STATUS LIKE 'Com\_%'. The numbers behind them change from release to release, so the
-// running server is asked.
+// The server's own names of its SQL commands: "select", "create_table", as in SHOW STATUS LIKE
+// 'Com\_%'. Their numbers differ between releases, so they are read from the running server.
 #ifndef TACHO_MARIADB_SQL_COMMANDS_H
 #define TACHO_MARIADB_SQL_COMMANDS_H
 
@@ -15,15 +14,16 @@ namespace tacho {
 constexpr size_t kSqlCommandsMax = 1024;
 
 // Reads the names from the server. Call it in the plugin's init function.
-// On failure: returns false, says why (terminated, cut to why_bytes), and every name is "".
+// On failure: returns false, `why` has the reason (terminated, truncated to why_bytes), and every
+// name is "".
 bool sql_commands_load(char* why, size_t why_bytes) noexcept;
 
-// How many there are: thd_sql_command() is below it for every SQL statement, and equal to it for
-// what is none (a parse error, COM_PING, COM_QUIT ...). 0 before a successful load.
+// Number of SQL commands: thd_sql_command() is below it for every SQL statement, and equal to it
+// for anything else (a parse error, COM_PING, COM_QUIT ...). 0 before a successful load.
 int sql_command_count() noexcept;
 
-// The name of what thd_sql_command() answered. "" where the server has none. Terminated, ASCII,
-// lower case, valid as long as the process lives.
+// The name for a result of thd_sql_command(). "" if the server has none. Terminated, ASCII, lower
+// case, valid while the process lives.
 const char* sql_command_name(int sqlcom) noexcept;
 
 } // namespace tacho

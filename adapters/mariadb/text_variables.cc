@@ -8,7 +8,7 @@ namespace tacho {
 
 namespace {
 
-// ER_WRONG_VALUE_FOR_VAR of the server, which is in no header for plugins.
+// ER_WRONG_VALUE_FOR_VAR of the server, which no header for plugins has.
 constexpr unsigned int kWrongValue = 1231;
 
 int refuse(TextNumber number, const char* why) noexcept {
@@ -27,7 +27,7 @@ int check_text_variable(TextNumber number, MYSQL_THD thd, void* save,
         text = "";
         length = 0;
     }
-    // It has to live as long as the statement, also if the server has put it into our buffer.
+    // It must live as long as the statement, even if the server used the local buffer.
     text = thd_strmake(thd, text, static_cast<size_t>(length));
     if (text == nullptr) {
         return refuse(number, "there is not enough memory");

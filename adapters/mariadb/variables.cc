@@ -21,7 +21,7 @@ namespace tacho {
 
 namespace {
 
-// The value of one variable; which member counts, its kind tells.
+// The value of one variable; its kind decides which member is valid.
 union Value {
     char flag;
     unsigned long choice;
@@ -32,16 +32,16 @@ union Value {
 // By enum tacho_setting. Texts that can change are in g_texts.
 Value g_values[TACHO_SETTING_COUNT];
 
-// Absolute paths that are shown in place of what was given.
+// Absolute paths that are shown instead of the configured ones.
 char g_paths[TACHO_SETTING_COUNT][PATH_MAX];
 
-// The server tells which variable it is by the place of its value.
+// The server identifies the variable by the address of its value.
 int32_t number_of(const void* value) noexcept {
     return static_cast<int32_t>(static_cast<const Value*>(value) - g_values);
 }
 
-void tell(MYSQL_THD thd, const char* variable, const char* old_value,
-          const char* new_value) noexcept {
+void record_change(MYSQL_THD thd, const char* variable, const char* old_value,
+                   const char* new_value) noexcept {
     const tacho_who who = who_of(thd);
     tacho_embed_note_config(g_recorder, &who, variable, old_value, new_value);
 }
@@ -49,7 +49,7 @@ void tell(MYSQL_THD thd, const char* variable, const char* old_value,
 void note(MYSQL_THD thd, const char* variable, const char* old_value,
           const char* new_value) noexcept {
     if (g_recorder != nullptr && strcmp(old_value, new_value) != 0) {
-        tell(thd, variable, old_value, new_value);
+        record_change(thd, variable, old_value, new_value);
     }
 }
 
@@ -63,8 +63,8 @@ void set(int32_t setting, unsigned long long value) noexcept {
 extern DECLARE_MYSQL_SYSVAR_SIMPLE(number, unsigned long long);
 using Number = decltype(MYSQL_SYSVAR_NAME(number));
 
-// The server would bend what is out of range to fit: -1 to 0, which is "never" or "unlimited" for
-// many. It has the message for what is refused.
+// The server would adjust a value that is out of range: -1 to 0, which means "never" or "unlimited"
+// for many. It has a message for refused values.
 int check_number(MYSQL_THD, st_mysql_sys_var* self, void* save, st_mysql_value* value) noexcept {
     const auto* range = reinterpret_cast<const Number*>(self);
     long long number = 0;
@@ -95,8 +95,8 @@ void update_number(MYSQL_THD thd, st_mysql_sys_var*, void* variable, const void*
         return;
     }
     if (wanted == before) {
-        // It changes no setting, and removes files: a line says who wanted that.
-        tell(thd, name, old_value.text, new_value.text);
+        // It changes no setting, but removes files: a line records the account.
+        record_change(thd, name, old_value.text, new_value.text);
     }
     tacho_embed_retain(g_recorder, setting);
 }
@@ -148,7 +148,7 @@ void update_text(MYSQL_THD thd, st_mysql_sys_var*, void*, const void* save) noex
     update_text_variable(text_of<kSetting>(), thd, save);
 }
 
-// The server does not write to the names, though it does not say so.
+// The server does not write to the names, although it does not declare this.
 #define TACHO_CHOICE(servers, change, owner, name, NAME, value, names, help)                       \
     TACHO_ON_##servers(TYPELIB g_##name##_lib = {choice_count(kSettings[TACHO_SETTING_##NAME]),    \
                                                  #name, const_cast<const char**>(kChoices_##name), \
@@ -194,7 +194,7 @@ TACHO_SETTINGS(TACHO_NUMBER, TACHO_SWITCH, TACHO_CHOICE, TACHO_TEXT, TACHO_COMMA
 #undef TACHO_TEXT
 #undef TACHO_COMMAND
 
-// A figure for SHOW STATUS. The server gives a buffer for the value.
+// A figure for SHOW STATUS. The server provides a buffer for the value.
 template <uint64_t tacho_embed_status::*Member>
 int show_number(MYSQL_THD, st_mysql_show_var* out, void* buffer, system_status_var*,
                 enum_var_type) noexcept {

@@ -1,11 +1,11 @@
 // Zone: hot (charset_of), cold (the rest)
 // SPDX-License-Identifier: GPL-2.0-only
 //
-// The service for attributes of a session compares names until it comes to that of the character
-// set: 460 instructions. The server exports a function that returns the character set; where its
-// name lies in that is known from a header, which is that of one release. So the first session that
-// is asked about is asked both ways, and only if they say the same name, at the same address, does
-// the function answer from then on.
+// The service for attributes of a session compares names until it reaches that of the character
+// set: 460 instructions. The server also exports a function that returns the character set, but the
+// position of its name is known only from the header of one release. So the first session is
+// queried both ways, and the function is used from then on only if both return the same name, at
+// the same address.
 #include "charset.h"
 
 #include <atomic>
@@ -21,13 +21,13 @@ namespace {
 using ThdCharset = const CHARSET_INFO* (*)(MYSQL_THD);
 
 ThdCharset g_found;
-// Null: the service answers. Relaxed: whoever sees either gets the same name.
+// Null: use the service. Relaxed: a thread gets the same name with either value.
 std::atomic<ThdCharset> g_trusted{nullptr};
 std::atomic<bool> g_tried{true};
 
 [[gnu::cold, gnu::noinline]] void compare(MYSQL_THD thd, const tacho_bytes& name) noexcept {
-    // Of a text that the server has made. Also, there is a collation of this name, and what is
-    // compared is an address.
+    // For a text that the server created. There is also a collation of this name, and addresses are
+    // compared.
     static const char kBinary[] = "binary";
     if (name.len == sizeof(kBinary) - 1 && memcmp(name.data, kBinary, name.len) == 0) {
         return;

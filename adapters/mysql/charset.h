@@ -7,14 +7,15 @@
 
 namespace tacho {
 
-// The character set of the texts that the session sends, a name that stays where it is; empty: the
-// server does not tell.
+// The character set of the texts that the session sends, a name that stays valid; empty: the server
+// does not report it.
 tacho_bytes charset_of(MYSQL_THD thd) noexcept;
 
-// That of the statement's text as the server shows it, which may be one of its own making.
+// The character set of the statement's text as the server shows it, which may be one of the
+// server's own making.
 tacho_bytes charset_as_shown(MYSQL_THD thd) noexcept;
 
-// Before a thread asks.
+// Before the first call of charset_of.
 void find_charset() noexcept;
 
 } // namespace tacho

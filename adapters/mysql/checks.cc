@@ -13,11 +13,11 @@ namespace tacho {
 
 namespace {
 
-// Longest name of a choice, with some room.
+// Longest name of a choice, with a reserve.
 constexpr int kNameBytes = 64;
 const char* const kSwitch[] = {"OFF", "ON", nullptr};
 
-// The number of a name, or a number that one of them has; -1: neither.
+// The number of a name, or a number of one of them; -1: neither.
 long chosen(st_mysql_value* value, const char* const* names) noexcept {
     long count = 0;
     while (names[count] != nullptr) {
@@ -32,7 +32,7 @@ long chosen(st_mysql_value* value, const char* const* names) noexcept {
     int length = kNameBytes;
     const char* text = value->val_str(value, room, &length);
     for (long i = 0; text != nullptr && i < count; ++i) {
-        // A text may have NUL in it, and be of any length.
+        // A text may contain NUL, and have any length.
         const size_t bytes = strlen(names[i]);
         if (static_cast<size_t>(length) == bytes && strncasecmp(text, names[i], bytes) == 0) {
             return i;
@@ -60,7 +60,7 @@ int check_choice(MYSQL_THD thd, SYS_VAR*, void* save, st_mysql_value* value) noe
     return 0;
 }
 
-// Out of its range it is refused, and never bent to fit.
+// A value out of range is refused, never adjusted.
 template <size_t Index>
 int check_number(MYSQL_THD thd, SYS_VAR*, void* save, st_mysql_value* value) noexcept {
     long long number = 0;
@@ -86,7 +86,7 @@ template <size_t Index> mysql_sys_var_check_func check_at() noexcept {
     case SettingKind::kCommand:
         return check_flag;
     case SettingKind::kText:
-        // Those that can change have a check of their own.
+        // Texts that can change have a check of their own.
         return nullptr;
     }
     return nullptr;

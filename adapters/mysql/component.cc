@@ -1,14 +1,14 @@
 // Zone: cold
 // SPDX-License-Identifier: GPL-2.0-only
 //
-// The component: what it needs of the server, init, deinit.
+// The component: required services, init, deinit.
 //
-// The event services are registered by init, not listed as what the component provides. The server
-// refuses to unload a component while a session holds a reference to a service of it, and every
-// session holds one from its first event to its end; and the attempt, though refused, turns the
-// events off (9.7.4). So this library stays mapped (RTLD_NODELETE), its services stay registered,
-// and after UNINSTALL COMPONENT they do nothing. docs/specs/mysql-events.md, "Install and
-// uninstall".
+// init registers the event services; they are not listed as services that the component provides.
+// The server refuses to unload a component while a session holds a reference to one of its
+// services, and every session holds one from its first event to its end; and the attempt, although
+// refused, turns the events off (9.7.4). So this library stays mapped (RTLD_NODELETE), its services
+// stay registered, and after UNINSTALL COMPONENT they do nothing. docs/specs/mysql-events.md,
+// "Install and uninstall".
 #include "../common/message.h"
 #include "../common/settings.h"
 #include "adapter.h"
@@ -37,7 +37,7 @@ namespace {
 struct EventService {
     const char* name;
     void* implementation;
-    // It is taken if one of these is asked for; 0: always.
+    // Registered if one of these classes is requested; 0: always.
     uint32_t classes;
 };
 
@@ -67,15 +67,15 @@ EventService g_services[] = {
 };
 constexpr size_t kServiceCount = sizeof(g_services) / sizeof(g_services[0]);
 
-// The library is loaded once in the life of a server, so this is known again at the next INSTALL.
+// The library is loaded once in the life of a server, so this is still known at the next INSTALL.
 bool g_registered[kServiceCount];
 
 bool is_wanted(const EventService& service) noexcept {
     return service.classes == 0 || takes(service.classes);
 }
 
-// How long deinit waits when nothing is recorded any more.
-constexpr uint64_t kClosePatienceMs = 1000;
+// How long deinit waits after recording was stopped.
+constexpr uint64_t kCloseTimeoutMs = 1000;
 
 bool register_services() noexcept {
     for (size_t i = 0; i < kServiceCount; ++i) {
@@ -93,8 +93,8 @@ bool register_services() noexcept {
     return true;
 }
 
-// Tells the server's caches of services about ours.
-template <typename Notification> bool tell(const char* notification) noexcept {
+// Notifies the server's caches of services.
+template <typename Notification> bool notify(const char* notification) noexcept {
     my_h_service handle = nullptr;
     if (mysql_service_registry->acquire(notification, &handle) != 0) {
         return false;
@@ -106,10 +106,10 @@ template <typename Notification> bool tell(const char* notification) noexcept {
             names[count++] = service.name;
         }
     }
-    const bool told = reinterpret_cast<Notification*>(handle)->notify(
+    const bool accepted = reinterpret_cast<Notification*>(handle)->notify(
                           names, static_cast<unsigned int>(count)) == 0;
     mysql_service_registry->release(handle);
-    return told;
+    return accepted;
 }
 
 // The server's own component, without which there are no events.
@@ -125,15 +125,15 @@ bool has_events() noexcept {
     return true;
 }
 
-// From now on there are events for ours.
-bool tell_loaded() noexcept {
-    return tell<SERVICE_TYPE(dynamic_loader_services_loaded_notification)>(
+// From now on the component's services receive events.
+bool notify_loaded() noexcept {
+    return notify<SERVICE_TYPE(dynamic_loader_services_loaded_notification)>(
         "dynamic_loader_services_loaded_notification");
 }
 
-// And from now on there are none.
-bool tell_unloaded() noexcept {
-    return tell<SERVICE_TYPE(dynamic_loader_services_unload_notification)>(
+// From now on they receive none.
+bool notify_unloaded() noexcept {
+    return notify<SERVICE_TYPE(dynamic_loader_services_unload_notification)>(
         "dynamic_loader_services_unload_notification");
 }
 
@@ -158,29 +158,30 @@ bool unregister_status() noexcept {
 }
 
 // The value of a global variable; `component` is "mysql_server" for one of the server's own. False:
-// there is none, or it does not fit.
+// it does not exist, or is too long.
 template <size_t kSize>
 bool read_variable(const char* component, const char* name, char (&value)[kSize]) noexcept {
     memset(value, 0, kSize);
     void* room = value;
-    // A NUL stays behind it.
+    // Leaves space for a NUL.
     size_t bytes = kSize - 1;
     return mysql_service_mysql_system_variable_reader->get(current_session(), "GLOBAL", component,
                                                            name, &room, &bytes) == 0;
 }
 
-// Whether the server's own taker of traces has them, before we take them.
-bool has_other_taker() noexcept {
+// Whether the server's own subscriber has the traces, before this component subscribes.
+bool has_other_subscriber() noexcept {
     char value[8];
     return read_variable("telemetry", "trace_enabled", value) && strcmp(value, "ON") == 0;
 }
 
-// What the log calls the server.
+// The server's name in the log.
 void name_server(char* name, size_t room) noexcept {
     char version[256];
-    // Of the headers, if it does not say: it may be a newer one of the same series.
-    const bool is_told = read_variable("mysql_server", "version", version) && version[0] != '\0';
-    snprintf(name, room, "MySQL %s", is_told ? version : MYSQL_SERVER_VERSION);
+    // If the server does not report its version, that of the headers: the server may be a newer one
+    // of the same series.
+    const bool is_known = read_variable("mysql_server", "version", version) && version[0] != '\0';
+    snprintf(name, room, "MySQL %s", is_known ? version : MYSQL_SERVER_VERSION);
 }
 
 bool begin() noexcept {
@@ -200,14 +201,14 @@ bool begin() noexcept {
     }
     open_visits(tacho_embed_probe(g_recorder));
     note_own_statement();
-    if (!tell_loaded()) {
+    if (!notify_loaded()) {
         log(kError, "%s", "recording cannot start: the server has no cache of services");
-        // Nobody was told of it: nobody is inside.
+        // The server knows no service yet, so no thread is inside.
         (void)close_visits(0);
         return false;
     }
     const uint64_t traces = variable_number(TACHO_SETTING_TRACES);
-    if (traces != TACHO_TRACES_OFF && has_other_taker()) {
+    if (traces != TACHO_TRACES_OFF && has_other_subscriber()) {
         log(kWarning, "%s",
             "tacho.traces takes the server's traces from component_telemetry, which exports none "
             "from now on: tacho.traces=OFF leaves them there");
@@ -221,7 +222,7 @@ mysql_service_status_t init() noexcept {
     if (begin()) {
         return 0;
     }
-    // Nothing of this is in use yet, and what was not registered is left alone.
+    // None of this is in use yet, and unregistering has no effect on the rest.
     (void)unregister_privileges();
     (void)unregister_status();
     (void)unregister_text_variables();
@@ -231,48 +232,49 @@ mysql_service_status_t init() noexcept {
     return 1;
 }
 
-// It stays.
-void go_on() noexcept {
+// The component stays.
+void resume() noexcept {
     if (!register_privileges()) {
         log(kWarning, "%s", "TACHO_ADMIN and TACHO_EXEMPT are gone: only SUPER counts");
     }
-    (void)tell_loaded();
+    (void)notify_loaded();
     apply_traces(variable_number(TACHO_SETTING_TRACES));
 }
 
 mysql_service_status_t deinit() noexcept {
     static const char kWaits[] =
-        "a session waits for room in the arena: the component stays, and recording goes on";
-    // Nothing was touched: nothing is lost.
-    if (!await_visits(kStopPatienceMs)) {
+        "a session waits for space in the arena: the component stays, and recording continues";
+    // Nothing was changed: no record is lost.
+    if (!await_visits(kStopTimeoutMs)) {
         log(kError, "%s", kWaits);
         return 1;
     }
-    // It may wait for somebody's GRANT to be committed: while all is recorded, still.
+    // This may wait for the commit of another session's GRANT, so it is done while recording is
+    // still on.
     if (!unregister_privileges()) {
         log(kError, "%s", "the privileges cannot be taken back: the component stays");
-        // One of them may be gone.
+        // One of them may be unregistered.
         (void)register_privileges();
         return 1;
     }
     apply_traces(TACHO_TRACES_OFF);
-    if (!tell_unloaded()) {
-        log(kWarning, "%s", "the server goes on raising events for a component that is gone");
+    if (!notify_unloaded()) {
+        log(kWarning, "%s", "the server still raises events for a component that is gone");
     }
-    // The arena may have become full since, but hardly.
-    if (!close_visits(kClosePatienceMs)) {
+    // The arena may have become full since, but this is unlikely.
+    if (!close_visits(kCloseTimeoutMs)) {
         log(kError, "%s", kWaits);
         log(kWarning, "%s", "what other sessions did in the last second is not recorded");
-        go_on();
+        resume();
         return 1;
     }
     if (!unregister_status() || !unregister_text_variables() || !unregister_variables()) {
-        log(kError, "%s", "a variable is in use: the component stays, and recording goes on");
+        log(kError, "%s", "a variable is in use: the component stays, and recording continues");
         open_visits(tacho_embed_probe(g_recorder));
-        go_on();
+        resume();
         return 1;
     }
-    // Nothing can stop it any more.
+    // From here on, deinit cannot fail.
     close_rewrite_functions();
     end_own_statement(tacho_embed_probe(g_recorder));
     stop_recorder();

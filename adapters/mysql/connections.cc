@@ -1,7 +1,7 @@
 // Zone: hot
 // SPDX-License-Identifier: GPL-2.0-only
 //
-// Logins, also those that are refused, changes of the user, and the end of a session.
+// Logins, including refused ones, changes of the user, and the end of a session.
 #include "database.h"
 #include "events.h"
 #include "records.h"
@@ -11,7 +11,7 @@ namespace tacho {
 
 namespace {
 
-// False: not one that is recorded.
+// False: not recorded.
 bool kind_of(const mysql_event_tracking_connection_data* in, uint32_t* kind) noexcept {
     switch (in->event_subclass) {
     case EVENT_TRACKING_CONNECTION_CONNECT:
@@ -56,8 +56,8 @@ void connection(const tacho_probe* probe, const mysql_event_tracking_connection_
     }
     const uint64_t conn = in->connection_id;
     keep_database(conn, bytes_of(in->database));
-    // What a rule says of the statements of a session does not count for this, nor for the session
-    // that comes to this thread next.
+    // A rule for the statements of a session does not apply to this, nor to the next session on
+    // this thread.
     t_state.probe.overflow = 0;
     const int64_t now_us = microseconds(CLOCK_REALTIME);
     tacho_session* session = tacho_probe_session(probe, conn, now_us);

@@ -12,9 +12,9 @@ namespace tacho {
 namespace {
 
 // How often the database of a session may have changed, by the low bits of its connection id: in a
-// thread pool the session may have been on another thread then, and what this one knows is old.
-// Those that share a counter ask once more than they must. Relaxed: whoever runs the session's next
-// statement comes after its last one, which is the server's order.
+// thread pool the session may have been on another thread then, and this thread's name is outdated.
+// Sessions that share a counter fetch the name more often than necessary. Relaxed: the server
+// orders the session's next statement after its last one.
 constexpr size_t kDatabaseCounters = 1024;
 std::atomic<uint32_t> g_database_changes[kDatabaseCounters];
 

@@ -33,7 +33,7 @@ constexpr Word kWords[] = {
                 kClassStoredProgram},
 };
 
-// 0: it is none.
+// 0: unknown.
 uint32_t classes_of(const char* word, size_t bytes) noexcept {
     for (const Word& known : kWords) {
         if (strlen(known.text) == bytes && strncasecmp(known.text, word, bytes) == 0) {
@@ -59,7 +59,7 @@ bool read_event_classes() noexcept {
             char word[64];
             snprintf(word, sizeof(word), "%.*s", static_cast<int>(bytes), rest);
             log(kError,
-                TACHO_VARIABLE("event_classes") ": `%s` is none of AUTHENTICATION, "
+                TACHO_VARIABLE("event_classes") ": `%s` is not one of AUTHENTICATION, "
                                                 "GLOBAL_VARIABLE, LIFECYCLE, MESSAGE, "
                                                 "STORED_PROGRAM, ALL",
                 word);

@@ -1,7 +1,7 @@
 // Zone: cold (read_event_classes), hot (takes)
 // SPDX-License-Identifier: GPL-2.0-only
 //
-// tacho.event_classes: which events are taken beside those of connections and statements.
+// tacho.event_classes: events that are recorded besides those of connections and statements.
 #ifndef TACHO_MYSQL_EVENT_CLASSES_H
 #define TACHO_MYSQL_EVENT_CLASSES_H
 
@@ -16,19 +16,18 @@ enum EventClass : uint32_t {
     kClassLifecycle = 4,
     kClassMessage = 8,
     kClassStoredProgram = 16,
-    // Asked for by tacho.tables.
+    // Requested by tacho.tables.
     kClassTableAccess = 32,
 };
 
-// All that the settings ask for: read once, when recording starts. False: a word is none of them,
-// and the error log says which.
+// Reads all classes that the settings request, once, when recording starts. False: an unknown word,
+// which the error log names.
 bool read_event_classes() noexcept;
 
-// Bits of what was asked for. Written before `open_visits` (visits.h), which what reads it has
-// seen.
+// Bits of the requested classes. Written before `open_visits` (visits.h), which readers have seen.
 extern uint32_t g_event_classes;
 
-// Whether one of these was asked for.
+// Whether one of these classes was requested.
 inline bool takes(uint32_t classes) noexcept {
     return (g_event_classes & classes) != 0;
 }

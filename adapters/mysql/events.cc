@@ -1,27 +1,27 @@
 // Zone: hot
 // SPDX-License-Identifier: GPL-2.0-only
 //
-// Server events into the arena. Runs on the server's query threads: it may read the clock and
-// the server's own fields, and call the probe; nothing else, but for what the server gives as
-// a copy only: the name of the current database when it may have changed, and the text of the
-// command that installs this (docs/specs/mysql-events.md).
+// Server events into the arena. Runs on the server's query threads: it may read the clock and the
+// server's own fields, and call the probe. The only exceptions are texts that the server provides
+// only as a copy: the name of the current database when it may have changed, and the text of the
+// command that installs this component (docs/specs/mysql-events.md).
 //
-// What MySQL sends (seen on 9.7.4) and what becomes of it:
-//   COMMAND START        a packet was read: its name is kept for what follows
+// What MySQL sends (verified on 9.7.4), and the resulting records:
+//   COMMAND START        a packet was read: its name is kept for later events
 //   PARSE PREPARSE       before parsing; text to its packet's end
-//                        -> START (COM_QUERY, COM_STMT_PREPARE), and a new text where a rule
-//                        rewrites it (also what a client's SQL PREPARE is given) -> REWRITE
-//   PARSE POSTPARSE      it could be parsed: whether it is a SELECT
+//                        -> START (COM_QUERY, COM_STMT_PREPARE), and a new text if a rule
+//                        rewrites it (also the text of a client's SQL PREPARE) -> REWRITE
+//   PARSE POSTPARSE      it was parsed: whether it is a SELECT
 //   QUERY START          before execution, has the SQL command of what was parsed before
-//                        -> START (COM_STMT_EXECUTE, what SQL EXECUTE executes)
+//                        -> START (COM_STMT_EXECUTE, the statement of SQL EXECUTE)
 //   QUERY NESTED_START   before a statement of a stored program -> START, if it is traced
-//   QUERY STATUS_END     before the reply and the commit -> END of what SQL EXECUTE executes
+//   QUERY STATUS_END     before the reply and the commit -> END of the statement of SQL EXECUTE
 //   COMMAND END          after the reply, has the error number
-//                        -> END, or POINT where nothing started (Ping, Quit, INSTALL itself)
-//   the end of a trace   right after it, has all that is known: then that is the END (traces.cc)
-// Several statements in a packet: each has its PREPARSE; the one before it has ended with its trace
+//                        -> END, or POINT if nothing started (Ping, Quit, INSTALL itself)
+//   the end of a trace   right after it, has all figures: it is then the END (traces.cc)
+// Several statements in a packet: each has its PREPARSE; the previous one has ended with its trace
 // or, without traces, ends then; the last one has the COMMAND END. The statements of a replica's
-// applier have no COMMAND: their trace, or their STATUS_END, is their END.
+// applier have no COMMAND: the end of their trace, or their STATUS_END, is their END.
 #include "events.h"
 
 #include "charset.h"
@@ -46,12 +46,12 @@ bool changes_database(int32_t sql_command) noexcept {
     return sql_command == kSqlChangeDb || sql_command == kSqlDropDb || sql_command == kSqlCall;
 }
 
-// An outermost statement begins. The character set of its text, if that is known already.
+// An outermost statement begins. `charset`: of its text, if already known.
 void start_outermost(const tacho_probe* probe, uint64_t conn, tacho_bytes text,
                      tacho_bytes charset) noexcept {
     MYSQL_THD thd = current_session();
     if ((t_state.recorded & 1) != 0) {
-        // The one before it in its packet: had it failed, this would not come.
+        // The previous one in its packet: if it had failed, this event would not arrive.
         end_outermost(probe, thd, 0, false, nullptr);
     }
     t_state.recorded = 0;
@@ -69,16 +69,16 @@ void start_outermost(const tacho_probe* probe, uint64_t conn, tacho_bytes text,
         t_state.charset = charset.len != 0 ? charset : charset_of(thd);
         start(probe, thd, conn, TACHO_PRESENT_OUTERMOST, text, t_state.charset);
     } else if (answer == TACHO_WANTED_OFF && tacho_probe_has_block(probe)) {
-        // Rules block all the same, and go by it inside of a stored program, too.
+        // Rules block nevertheless, and need the caller inside a stored program, too.
         remember_caller(identity_of(thd));
     }
 }
 
-// INSTALL COMPONENT has others behind it in its packet. Its own text is gone by now.
+// INSTALL COMPONENT is followed by others in its packet. Its own text is no longer available.
 [[gnu::cold, gnu::noinline]] void end_of_install(const tacho_probe* probe, uint64_t conn) noexcept {
     static const char kQuery[] = "Query";
     t_state.installs = false;
-    // Nothing else has several statements.
+    // No other command has several statements.
     t_state.command = kQuery;
     t_state.command_bytes = sizeof(kQuery) - 1;
     t_state.error_code = 0;
@@ -88,7 +88,7 @@ void start_outermost(const tacho_probe* probe, uint64_t conn, tacho_bytes text,
     }
 }
 
-// Of a packet's first statement the server has taken away what is in front of it.
+// The server has removed leading white space from the first statement of a packet.
 bool begins_with_select(const mysql_cstring_with_length& text) noexcept {
     static const char kSelect[] = "select";
     constexpr size_t kBytes = sizeof(kSelect) - 1;
@@ -96,7 +96,7 @@ bool begins_with_select(const mysql_cstring_with_length& text) noexcept {
         return false;
     }
     for (size_t i = 0; i < kBytes; ++i) {
-        // The bit that tells small letters of ASCII from large ones.
+        // The bit that distinguishes lower-case from upper-case ASCII letters.
         if ((text.str[i] | 0x20) != kSelect[i]) {
             return false;
         }
@@ -109,9 +109,9 @@ const mysql_cstring_with_length& text_to_parse(const mysql_event_tracking_parse_
     return is_new && in->rewritten_query->str != nullptr ? *in->rewritten_query : in->query;
 }
 
-// The text that a client's SQL PREPARE is given. Not what is prepared anew for an EXECUTE: that was
-// rewritten when it was prepared. Nor what a stored program prepares: its text is in no line of its
-// own, and so the log could not tell what came.
+// Whether this is the text of a client's SQL PREPARE. Not a text that is prepared again for an
+// EXECUTE: it was rewritten when it was first prepared. Nor the text that a stored program
+// prepares: it has no line of its own, so the log could not show the original.
 bool is_given_to_prepare() noexcept {
     return t_state.depth == 1 && !t_state.is_inner && t_state.command != nullptr &&
            t_state.runs == kSqlPrepare;
@@ -126,8 +126,8 @@ void parse(const tacho_probe* probe, mysql_event_tracking_parse_data* in) noexce
         }
     }
     if (t_state.depth != 0 || t_state.executes || t_state.command == nullptr) {
-        // The text that SQL PREPARE is given, whose EXECUTE shows it; or what is prepared anew for
-        // the command that runs; or what the event scheduler runs.
+        // The text of SQL PREPARE, which its EXECUTE shows; or a text that is prepared again for
+        // the running command; or a statement of the event scheduler.
         if (is_given_to_prepare()) {
             rewrite(probe, in);
         }
@@ -136,10 +136,10 @@ void parse(const tacho_probe* probe, mysql_event_tracking_parse_data* in) noexce
     start_outermost(probe, conn, bytes_of(in->query), {nullptr, 0});
     t_state.announced = true;
     rewrite(probe, in);
-    t_state.selects = !kTellsParsed && begins_with_select(text_to_parse(in));
+    t_state.selects = !kReportsParsed && begins_with_select(text_to_parse(in));
 }
 
-// Now that it is known to be no error of the parser, which only its trace has.
+// Now that it is known to be no parser error, which only its trace has.
 void parsed(const mysql_event_tracking_parse_data* in) noexcept {
     if (t_state.announced && t_state.conn == in->connection_id) {
         t_state.selects = begins_with_select(in->query);
@@ -147,16 +147,16 @@ void parsed(const mysql_event_tracking_parse_data* in) noexcept {
 }
 
 // Statements around the outermost QUERY START. The statement of a scheduled event is one: it has a
-// NESTED_START in place of a QUERY START, and belongs to no command.
+// NESTED_START instead of a QUERY START, and belongs to no command.
 uint32_t around() noexcept {
     return t_state.command == nullptr && t_state.traced > 1 ? 1 : 0;
 }
 
-// What a statement executes goes with it.
+// A statement inside another one is treated like that one.
 void start_inner(const tacho_probe* probe, const mysql_event_tracking_query_data* in,
                  uint32_t present) noexcept {
     const uint64_t conn = in->connection_id;
-    // Inside of a stored program the database is that one's, for as long as it runs.
+    // Inside a stored program, the database is the program's while it runs.
     if (present != 0 || t_state.sql_command == kSqlCall) {
         forget_database(conn);
     }
@@ -164,7 +164,7 @@ void start_inner(const tacho_probe* probe, const mysql_event_tracking_query_data
           bytes_of(in->query_charset));
 }
 
-// The statement at `depth` is not executed: nothing else will come of it, no STATUS_END either.
+// The statement at `depth` is not executed: it has no further event, not even a STATUS_END.
 [[gnu::cold, gnu::noinline]] void refused(const tacho_probe* probe, uint64_t conn, uint32_t depth,
                                           int32_t sql_command, uint32_t error_code) noexcept {
     --t_state.depth;
@@ -176,7 +176,7 @@ void start_inner(const tacho_probe* probe, const mysql_event_tracking_query_data
     }
 }
 
-// True: it is not executed, because a rule blocks it.
+// True: not executed, because a rule blocks it.
 bool query_start(const tacho_probe* probe, const mysql_event_tracking_query_data* in) noexcept {
     const uint64_t conn = in->connection_id;
     if (t_state.conn != conn) {
@@ -186,15 +186,15 @@ bool query_start(const tacho_probe* probe, const mysql_event_tracking_query_data
     const int32_t sql_command = sql_command_number(in->sql_command);
     if (depth == 0) {
         if (!t_state.announced && !(t_state.executes && t_state.begun)) {
-            // The server may have made this text anew, without passwords, in a character set of
-            // its own.
+            // The server may have created this text, without passwords, in a character set of its
+            // own.
             start_outermost(probe, conn, bytes_of(in->query), bytes_of(in->query_charset));
         }
         t_state.announced = false;
         t_state.begun = true;
         t_state.sql_command = sql_command;
         if (in->query.str == t_state.text) {
-            // What follows it in its packet is not its own.
+            // The rest of its packet does not belong to it.
             t_state.shown_bytes = static_cast<uint32_t>(in->query.length);
         }
     } else if (!t_state.skipped && depth < kDepthMax && tacho_probe_logging(probe)) {
@@ -208,21 +208,21 @@ bool query_start(const tacho_probe* probe, const mysql_event_tracking_query_data
     return error_code != 0;
 }
 
-// A statement of a stored program. Only its trace tells how it ends: functions and triggers have no
+// A statement of a stored program. Only its trace shows how it ends: functions and triggers have no
 // event for that.
 void record_nested(const tacho_probe* probe, const mysql_event_tracking_query_data* in,
                    int32_t sql_command) noexcept {
     const uint64_t conn = in->connection_id;
     const uint32_t level = t_state.traced;
-    // Nobody has called what the event scheduler runs.
+    // Statements of the event scheduler have no caller.
     const bool called = t_state.command != nullptr || t_state.depth != 0;
     if (level < 2 || level >= kTraceLevels || (called && t_state.skipped) ||
         t_state.nested[level] != kNotRecorded) {
-        // The last: it had to be prepared anew, and is tried again.
+        // The same statement again, after it had to be prepared again.
         return;
     }
     if (!called) {
-        // Its tables, and what it executes, go with it.
+        // Its tables, and the statements inside it, are treated like it.
         t_state.skipped = wanted(probe, current_session(), conn) == TACHO_WANTED_SKIP;
     }
     if (t_state.skipped || !tacho_probe_logging(probe)) {
@@ -233,7 +233,7 @@ void record_nested(const tacho_probe* probe, const mysql_event_tracking_query_da
     start_inner(probe, in, TACHO_PRESENT_NESTED);
 }
 
-// True: it is not executed. Its trace ends all the same, with the error.
+// True: not executed. Its trace ends nevertheless, with the error.
 bool nested_start(const tacho_probe* probe, const mysql_event_tracking_query_data* in) noexcept {
     const uint64_t conn = in->connection_id;
     if (t_state.conn != conn) {
@@ -247,7 +247,7 @@ bool nested_start(const tacho_probe* probe, const mysql_event_tracking_query_dat
     return block_statement(probe, conn, sql_command, true) != 0;
 }
 
-// The outermost statement has been executed; its reply and its commit are still to come.
+// The outermost statement has been executed, but its reply and its commit are still to come.
 void outermost_executed(const tacho_probe* probe, uint32_t error_code) noexcept {
     if ((t_state.recorded & 1) == 0 || is_outermost_traced()) {
         return;
@@ -287,8 +287,8 @@ void query_end(const tacho_probe* probe, const mysql_event_tracking_query_data* 
 }
 
 void command_start(const mysql_event_tracking_command_data* in) noexcept {
-    // Inside of a statement of another session: the traces are of that one. One that is declined
-    // still is from before: none has begun since.
+    // Inside a statement of another session, to which the traces belong. A declined one is an old
+    // one: none has begun since.
     const bool is_inside = t_state.conn != 0 && t_state.conn != in->connection_id;
     if (is_inside || t_state.is_declined) {
         forget_traces();
@@ -299,13 +299,13 @@ void command_start(const mysql_event_tracking_command_data* in) noexcept {
     t_state.command = in->command.str;
     t_state.command_bytes = in->command.length;
     t_state.executes = is(in->command.str, in->command.length, "Execute");
-    // Its trace has begun when its packet came. What is left of others never told its end.
+    // Its trace began when its packet was read. Others that are left never reported their end.
     if (t_state.traced > 1) {
         t_state.traced = 1;
     }
 }
 
-// The command that runs while this is installed: the server gives its text as a copy only.
+// The command that runs during the installation: the server provides its text only as a copy.
 [[gnu::cold, gnu::noinline]] void point_of_first(const tacho_probe* probe, MYSQL_THD thd) noexcept {
     const ServerText text(thd, "sql_text");
     point(probe, thd, text.bytes(), nullptr);
@@ -322,8 +322,8 @@ void command_end(const tacho_probe* probe, const mysql_event_tracking_command_da
         }
         return;
     }
-    // The command that has installed this, or one that a command of another session was executed
-    // in.
+    // The command that installed this component, or one in which a command of another session was
+    // executed.
     begin_session(conn);
     t_state.installs = false;
     t_state.command = in->command.str;
@@ -338,8 +338,8 @@ void command_end(const tacho_probe* probe, const mysql_event_tracking_command_da
 
 } // namespace
 
-// An event, and no end of a trace: whoever waits for one waits in vain. (The thread executes
-// something else by now, or the server has given up tracing.)
+// An event other than the end of a trace: a trace that is still awaited will not arrive. (The
+// thread executes another command by now, or the server has stopped tracing.)
 void settle(const tacho_probe* probe) noexcept {
     if (t_state.end_waits) {
         end_command(probe, nullptr);
@@ -355,7 +355,7 @@ void end_command(const tacho_probe* probe, const telemetry_stmt_data_t* traced) 
     } else if (!t_state.skipped && wanted(probe, thd, conn) == TACHO_WANTED_RECORD) {
         point(probe, thd, {nullptr, 0}, traced);
     }
-    // Of those that have no statement.
+    // Commands without a statement.
     if (is(t_state.command, t_state.command_bytes, "Init DB") ||
         is(t_state.command, t_state.command_bytes, "Reset Connection")) {
         forget_database(conn);
@@ -367,16 +367,16 @@ void note_own_statement() noexcept {
     t_state.installs = true;
 }
 
-// UNINSTALL COMPONENT is a statement, too: what executes it calls this when nothing can stop it any
-// more, and nobody else is in an event.
+// UNINSTALL COMPONENT is a statement, too: deinit calls this when it can no longer fail and no
+// other thread is in an event.
 void end_own_statement(const tacho_probe* probe) noexcept {
     if (t_state.conn != 0 && (t_state.recorded & 1) != 0) {
         end_outermost(probe, current_session(), 0, true, nullptr);
     }
 }
 
-// What these return tells the server whether to go on, where it asks: before it executes a
-// statement, and before it touches tables.
+// The return values tell the server whether to continue, before it executes a statement and before
+// it accesses tables.
 mysql_service_status_t notify_query(const mysql_event_tracking_query_data* in) noexcept {
     const Visit visit(in->connection_id);
     if (visit.probe() == nullptr) {
@@ -430,8 +430,8 @@ mysql_service_status_t notify_command(const mysql_event_tracking_command_data* i
 
 namespace {
 
-// Whether an error that is raised now will be in a trace whose end is recorded. Of the instructions
-// of a stored program not all are.
+// Whether an error that is raised now will be in a trace whose end is recorded. Not all
+// instructions of a stored program have one.
 bool is_in_a_trace() noexcept {
     if (is_outermost_traced()) {
         return true;
@@ -453,7 +453,7 @@ void notify_error(uint64_t conn, uint32_t error_code, tacho_bytes message) noexc
     }
     enter(visit);
     if (is_in_a_trace()) {
-        // If it comes before the server asks whether to go on with that trace: yes.
+        // If this arrives before the server asks whether to continue that trace: yes.
         t_state.selects = false;
         return;
     }

@@ -15,7 +15,7 @@ namespace tacho {
 mysql_service_status_t notify_query(const mysql_event_tracking_query_data* in) noexcept;
 mysql_service_status_t notify_parse(mysql_event_tracking_parse_data* in) noexcept;
 mysql_service_status_t notify_command(const mysql_event_tracking_command_data* in) noexcept;
-// The message of an error, when it is raised: in 8.0, whose plugins have an event for that.
+// The message of an error, when it is raised: on 8.0, whose plugins have an event for that.
 void notify_error(uint64_t conn, uint32_t error_code, tacho_bytes message) noexcept;
 // connections.cc
 mysql_service_status_t notify_connection(const mysql_event_tracking_connection_data* in) noexcept;
@@ -29,18 +29,18 @@ notify_authentication(const mysql_event_tracking_authentication_data* in) noexce
 mysql_service_status_t
 notify_global_variable(const mysql_event_tracking_global_variable_data* in) noexcept;
 mysql_service_status_t notify_message(const mysql_event_tracking_message_data* in) noexcept;
-// `text_type`: the type of attributes that are texts, which 8.0 has another number for.
+// `text_type`: the type of text attributes, which has another number on 8.0.
 void record_message(const mysql_event_tracking_message_data* in, int text_type) noexcept;
 mysql_service_status_t
 notify_stored_program(const mysql_event_tracking_stored_program_data* in) noexcept;
 mysql_service_status_t notify_startup(const mysql_event_tracking_startup_data* in) noexcept;
 mysql_service_status_t notify_shutdown(const mysql_event_tracking_shutdown_data* in) noexcept;
 
-// The command of this thread has ended: its END, or a POINT where nothing has started.
+// The command of this thread has ended: records its END, or a POINT if nothing has started.
 void end_command(const tacho_probe* probe, const telemetry_stmt_data_t* traced) noexcept;
 
-// What can only come after the end of a command: if that still waits for its trace, it waits in
-// vain.
+// For events that can only follow the end of a command: if the command still waits for its trace,
+// the trace will not arrive.
 void settle(const tacho_probe* probe) noexcept;
 
 } // namespace tacho

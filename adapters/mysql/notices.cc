@@ -1,8 +1,8 @@
 // Zone: hot
 // SPDX-License-Identifier: GPL-2.0-only
 //
-// What the server tells besides statements, in classes of events that are taken only when
-// tacho.event_classes asks for them: a line each. None of them keeps the server from anything.
+// Events other than statements, in classes that are recorded only if tacho.event_classes requests
+// them: one line each. They never stop the server from doing anything.
 #include "database.h"
 #include "event_classes.h"
 #include "events.h"
@@ -16,12 +16,12 @@ namespace tacho {
 
 namespace {
 
-// What a record can have of a text that must be put together first.
+// Longest text of a record that must be assembled first.
 constexpr size_t kPackedBytesMax = 16000;
 // A thread's own overflow policy is one of enum tacho_setting's values, plus one.
 constexpr uint32_t kDrop = 2 + 1;
 
-// Such a text, and how long it would be if all of it were there.
+// Such a text, and its length without truncation.
 struct Packed {
     size_t used = 0;
     uint64_t whole = 0;
@@ -38,8 +38,8 @@ struct Packed {
     }
 };
 
-// Whether these may not be the names of who is connected, but those of a program's definer. Nobody
-// has seen who that is where the outermost statement is not recorded.
+// Whether these may be the names of a program's definer instead of the connected user, who is
+// unknown if the outermost statement is not recorded.
 bool is_nested(const Identity& who) noexcept {
     return t_state.traced > 1 || t_state.depth > 1 || t_state.is_inner || !t_state.has_caller ||
            t_state.caller.user != who.user.str;
@@ -51,7 +51,7 @@ void begin_notice(int32_t which, uint64_t conn, int64_t now_us, tacho_event* out
     out->sql_command = which;
 }
 
-// Of the session that executes the statement in which it happens.
+// A notice of the session that executes the current statement.
 struct Notice {
     MYSQL_THD thd;
     tacho_session* session;
@@ -67,9 +67,9 @@ struct Notice {
             out.present |= TACHO_PRESENT_NESTED;
         }
         set_identity(who, &out);
-        // For the rules that the line is judged by.
+        // For the rules that apply to the line.
         out.strings[TACHO_STRING_COMMAND] = command_name();
-        // Where it is not known it is not asked for: the server may hold locks.
+        // If it is unknown it is not fetched: the server may hold locks.
         if (!t_state.is_inner) {
             out.strings[TACHO_STRING_DB] = known_database(conn);
         }
@@ -82,12 +82,12 @@ struct Notice {
         out.text = text;
         out.present |= TACHO_PRESENT_TEXT;
     }
-    void tell(const tacho_probe* probe) noexcept {
+    void record(const tacho_probe* probe) noexcept {
         emit(probe, thd, session, out);
     }
 };
 
-// No more than `room` bytes, and no piece of a UTF-8 character.
+// No more than `room` bytes, and no partial UTF-8 character.
 size_t cut(const mysql_cstring_with_length& text, size_t room) noexcept {
     if (text.length <= room) {
         return text.length;
@@ -109,8 +109,8 @@ tacho_bytes decimal(long long number, char (&digits)[kDigitsMax]) noexcept {
 
 using Attribute = mysql_event_tracking_message_key_value_t;
 
-// Value of an attribute: `text_type` is the type of those that are no number, and `digits` room for
-// one.
+// Value of an attribute: `text_type` is the type of text values, and `digits` a buffer for a
+// number.
 tacho_bytes value_of(const Attribute& attribute, int text_type,
                      char (&digits)[kDigitsMax]) noexcept {
     if (attribute.value_type == text_type) {
@@ -143,7 +143,8 @@ void pack_attribute(const Attribute& attribute, int text_type, Packed* packed) n
     packed->put(value.data, value.len);
 }
 
-// The message, and its attributes behind it: it has what they leave, or half. Returns its length.
+// The message, followed by its attributes: it gets the space that they leave, or half. Returns its
+// length.
 size_t pack(const mysql_event_tracking_message_data* in, int text_type, Packed* packed) noexcept {
     const uint64_t attributes = attribute_bytes(in, text_type);
     const uint64_t stored = attributes + in->key_value_map_length * kLengths;
@@ -161,7 +162,7 @@ size_t pack(const mysql_event_tracking_message_data* in, int text_type, Packed* 
     return message;
 }
 
-// In `figures`: how much of the text is the message itself; how long the original is, if longer.
+// In `figures`: length of the message itself; length of the original, if that is longer.
 void set_packed(const Packed& packed, size_t message, tacho_event* out) noexcept {
     memset(out->figures, 0, sizeof(out->figures));
     out->figures[0] = message;
@@ -188,9 +189,9 @@ int32_t which_of(mysql_event_tracking_authentication_subclass_t subclass) noexce
 }
 
 void pack_arguments(const mysql_event_tracking_startup_data* in, Packed* packed) noexcept {
-    // The count is that of the process; behind the last one that the server has left is a null.
+    // The count is that of the process; a null follows the last argument that the server has left.
     for (unsigned int i = 0; i < in->argc && in->argv[i] != nullptr; ++i) {
-        // With the NUL behind it.
+        // Including the NUL.
         const size_t length = strlen(in->argv[i]) + 1;
         packed->put(in->argv[i], length < packed->room() ? length : packed->room());
         packed->whole += length;
@@ -200,15 +201,15 @@ void pack_arguments(const mysql_event_tracking_startup_data* in, Packed* packed)
     }
 }
 
-// No session, and the server's start or end must not wait for room.
-void tell_lifecycle(const tacho_probe* probe, const tacho_event& out) noexcept {
+// Without a session; the server's start or end must not wait for space.
+void emit_lifecycle(const tacho_probe* probe, const tacho_event& out) noexcept {
     t_state.probe.overflow = kDrop;
     emit(probe, nullptr, nullptr, out);
     t_state.probe.overflow = 0;
 }
 
-// The recorder, where events of this class are recorded at the moment. What an earlier one has
-// asked for still comes if another component takes it.
+// The recorder, if it now records events of this class. Events that an earlier one requested still
+// arrive if another component uses them.
 const tacho_probe* recording(const Visit& visit, uint32_t classes) noexcept {
     if (visit.probe() == nullptr || !takes(classes) || !tacho_probe_logging(visit.probe())) {
         return nullptr;
@@ -228,14 +229,14 @@ notify_authentication(const mysql_event_tracking_authentication_data* in) noexce
         Notice notice(probe, which, in->connection_id);
         notice.out.error_code = in->status != 0 ? 1 : 0;
         notice.about(bytes_of(in->user), bytes_of(in->host));
-        notice.tell(probe);
+        notice.record(probe);
     }
     return 0;
 }
 
 mysql_service_status_t
 notify_global_variable(const mysql_event_tracking_global_variable_data* in) noexcept {
-    // Most that come are of variables that are read.
+    // Most of these events are reads of variables.
     if (in->event_subclass != EVENT_TRACKING_GLOBAL_VARIABLE_SET) {
         return 0;
     }
@@ -244,7 +245,7 @@ notify_global_variable(const mysql_event_tracking_global_variable_data* in) noex
         Notice notice(probe, TACHO_NOTICE_SET, in->connection_id);
         notice.about(bytes_of(in->variable_name), {nullptr, 0});
         notice.say(bytes_of(in->variable_value));
-        notice.tell(probe);
+        notice.record(probe);
     }
     return 0;
 }
@@ -259,7 +260,7 @@ void record_message(const mysql_event_tracking_message_data* in, int text_type) 
         Packed packed;
         const size_t message = pack(in, text_type, &packed);
         set_packed(packed, message, &notice.out);
-        notice.tell(probe);
+        notice.record(probe);
     }
 }
 
@@ -274,7 +275,7 @@ notify_stored_program(const mysql_event_tracking_stored_program_data* in) noexce
     if (const tacho_probe* probe = recording(visit, kClassStoredProgram)) {
         Notice notice(probe, TACHO_NOTICE_EXECUTE, in->connection_id);
         notice.about(bytes_of(in->database), bytes_of(in->name));
-        notice.tell(probe);
+        notice.record(probe);
     }
     return 0;
 }
@@ -287,7 +288,7 @@ mysql_service_status_t notify_startup(const mysql_event_tracking_startup_data* i
         Packed packed;
         pack_arguments(in, &packed);
         set_packed(packed, packed.used, &out);
-        tell_lifecycle(probe, out);
+        emit_lifecycle(probe, out);
     }
     return 0;
 }
@@ -302,7 +303,7 @@ mysql_service_status_t notify_shutdown(const mysql_event_tracking_shutdown_data*
         char digits[kDigitsMax];
         out.text = decimal(in->exit_code, digits);
         out.present = TACHO_PRESENT_TEXT;
-        tell_lifecycle(probe, out);
+        emit_lifecycle(probe, out);
     }
     return 0;
 }

@@ -12,7 +12,7 @@ namespace {
 
 constexpr char kAdmin[] = "TACHO_ADMIN";
 constexpr char kExempt[] = "TACHO_EXEMPT";
-// The server's own.
+// A privilege of the server.
 constexpr char kVariables[] = "SYSTEM_VARIABLES_ADMIN";
 
 Security_context_handle context_of(MYSQL_THD thd) noexcept {
@@ -23,7 +23,7 @@ Security_context_handle context_of(MYSQL_THD thd) noexcept {
     return context;
 }
 
-// What the server itself does with a setting that was persisted has all privileges.
+// The server has all privileges when it sets a persisted variable.
 bool has_super(Security_context_handle context) noexcept {
     bool super = false;
     return mysql_service_mysql_security_context_options->get(context, "privilege_super", &super) ==
@@ -40,7 +40,7 @@ bool make_known(const char* name) noexcept {
 }
 
 bool take_back(const char* name) noexcept {
-    // What was granted stays granted, and counts when it is registered again.
+    // Grants persist, and are valid again after the next registration.
     return mysql_service_dynamic_privilege_register->unregister_privilege(name, strlen(name)) == 0;
 }
 
@@ -57,7 +57,7 @@ bool unregister_privileges() noexcept {
 }
 
 bool may_change(MYSQL_THD thd) noexcept {
-    // Without a session it is the server that starts.
+    // Without a session, the server is starting.
     if (thd == nullptr) {
         return true;
     }

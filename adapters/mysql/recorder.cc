@@ -22,8 +22,8 @@ tacho_embed* g_recorder = nullptr;
 
 namespace {
 
-// Binary: the server compares it with the names that it knows by its collation, for each figure,
-// and that of utf8mb4 takes most of the time that recording a statement takes.
+// Binary: for each figure, the server compares it by its collation with the names that it knows,
+// and that of utf8mb4 takes most of the time of recording a statement.
 my_h_string make_string(const char* text) noexcept {
     my_h_string made = nullptr;
     if (mysql_service_mysql_string_converter->convert_from_buffer(&made, text, strlen(text),
@@ -75,7 +75,7 @@ bool start_recorder(const char* server) noexcept {
     find_charset();
     load_rewrite();
     apply_texts(recorder);
-    // Before the first line: it is the server's own doing.
+    // Before the first line: this is done by the server itself.
     (void)tacho_embed_rewrite_restore(recorder);
     apply_variables(recorder);
     log(kNote, "recording to %s", directory);
@@ -87,7 +87,7 @@ void stop_recorder() noexcept {
     tacho_embed* recorder = g_recorder;
     g_recorder = nullptr;
     if (recorder != nullptr) {
-        tacho_embed_stop(recorder, kStopPatienceMs);
+        tacho_embed_stop(recorder, kStopTimeoutMs);
     }
 }
 

@@ -1,22 +1,23 @@
 // Zone: cold
 // SPDX-License-Identifier: GPL-2.0-only
 //
-// The recorder in a MySQL, from its variables; the same in a component and in a plugin.
+// Starts the recorder in a MySQL server from its variables; the same for the component and the
+// plugin.
 #ifndef TACHO_MYSQL_RECORDER_H
 #define TACHO_MYSQL_RECORDER_H
 
 namespace tacho {
 
-// Sets g_recorder. `server`: what the log calls it. False: why is in the error log.
+// Sets g_recorder. `server`: the server's name in the log. False: the error log has the reason.
 bool start_recorder(const char* server) noexcept;
 
-// Takes it away, if it is there.
+// Stops it, if it exists.
 void stop_recorder() noexcept;
 
-// From now on this library stays mapped until the server ends. False: dlerror() says why.
+// Keeps this library mapped until the server ends. False: dlerror() has the reason.
 bool keep_library() noexcept;
 
-// g_figure_names, after the services are there.
+// Creates g_figure_names; the services must be available.
 void make_figure_names() noexcept;
 void free_figure_names() noexcept;
 

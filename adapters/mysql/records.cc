@@ -29,7 +29,7 @@ void set_rows(MYSQL_THD thd, tacho_event* out) noexcept {
                out);
 }
 
-// Where a level has its place; kRowLevels or more: it has none. The first stored program's is 2.
+// Index of a level; kRowLevels or more: none. The first stored program has level 2.
 uint32_t row_place(uint32_t level) noexcept {
     return level - 2;
 }
@@ -44,10 +44,11 @@ void count_from(uint64_t before, uint32_t bit, uint64_t* figure, tacho_event* ou
     }
 }
 
-// The rows of a stored program's statement, with those of what it has called. A procedure goes on
-// counting where the statement before it has ended. A function or a trigger begins at zero, and the
-// server adds what it has examined to what was counted around it when it ends. So in each of them
-// it is what is more than when the statement began; the traces' own figures are not.
+// The rows of a stored program's statement, including those of the routines that it called. A
+// procedure continues to count where the previous statement ended. A function or a trigger begins
+// at zero, and at its end the server adds its examined rows to the surrounding count. So in both
+// cases the result is the difference to the beginning of the statement; the traces' own figures are
+// not.
 void set_rows_of_nested(MYSQL_THD thd, uint32_t level, tacho_event* out) noexcept {
     if (row_place(level) >= kRowLevels) {
         return;
@@ -58,7 +59,7 @@ void set_rows_of_nested(MYSQL_THD thd, uint32_t level, tacho_event* out) noexcep
     count_from(before.examined, TACHO_PRESENT_ROWS_EXAMINED, &out->figures[1], out);
 }
 
-// Only DA_OK has these five characters: a result set (DA_EOF) counts no rows that were changed.
+// Only DA_OK has these five characters: a result set (DA_EOF) has no count of changed rows.
 bool is_ok(const telemetry_stmt_data_t& traced) noexcept {
     return traced.m_sqlstate != nullptr && strcmp(traced.m_sqlstate, "00000") == 0;
 }
@@ -79,11 +80,11 @@ void set_traced_changes(const telemetry_stmt_data_t& traced, tacho_event* out) n
     }
 }
 
-// All of an outermost statement.
+// All figures of an outermost statement.
 void set_traced(MYSQL_THD thd, const telemetry_stmt_data_t& traced, tacho_event* out) noexcept {
     memset(out->figures, 0, sizeof(out->figures));
     if (t_state.has_nested) {
-        // The trace has not what a stored program has sent.
+        // The trace lacks the rows that a stored program has sent.
         set_rows(thd, out);
     } else {
         out->figures[0] = traced.m_rows_sent;
@@ -97,7 +98,7 @@ void set_traced(MYSQL_THD thd, const telemetry_stmt_data_t& traced, tacho_event*
     out->present |= TACHO_PRESENT_FIGURES | TACHO_PRESENT_QUERY_TIME | TACHO_PRESENT_LOCK_TIME;
 }
 
-// A record of its own, before the end that it belongs to.
+// A separate record, before the end that it belongs to.
 void error_message(const tacho_probe* probe, MYSQL_THD thd, uint64_t conn, int64_t now_us,
                    const telemetry_stmt_data_t* traced) noexcept {
     if (traced == nullptr || traced->m_sql_errno == 0 || traced->m_message_text == nullptr) {
@@ -164,7 +165,7 @@ void note_rows(MYSQL_THD thd, uint32_t level) noexcept {
     if (row_place(level) >= kRowLevels) {
         return;
     }
-    // What the server does not tell is more than whatever it will tell.
+    // An unknown count is larger than any later one.
     RowCounts counts = {UINT64_MAX, UINT64_MAX};
     (void)figure_of(thd, g_figure_names.rows_sent, &counts.sent);
     (void)figure_of(thd, g_figure_names.rows_examined, &counts.examined);

@@ -18,7 +18,7 @@ namespace {
 
 void* (*g_my_malloc)(unsigned int key, size_t bytes, int flags);
 
-// Key 0 is PSI_NOT_INSTRUMENTED, flags 0 say nothing when there is no memory.
+// Key 0 is PSI_NOT_INSTRUMENTED; with flags 0, the server reports nothing when memory is exhausted.
 void* allocate(size_t bytes) noexcept {
     return g_my_malloc(0, bytes, 0);
 }
@@ -43,8 +43,8 @@ void record(const tacho_probe* probe, MYSQL_THD thd, uint64_t conn,
     emit(probe, thd, tacho_probe_session(probe, conn, now_us), out);
 }
 
-// The text that SQL PREPARE is given has that of the statement: the server calls it binary while it
-// has another text of that statement for its logs.
+// The text of SQL PREPARE has the character set of the statement: the server reports binary while
+// it has another text of that statement for its logs.
 tacho_bytes charset(MYSQL_THD thd) noexcept {
     if (t_state.charset.len == 0) {
         t_state.charset = charset_of(thd);
@@ -86,7 +86,7 @@ void load_rewrite() noexcept {
 }
 
 void rewrite(const tacho_probe* probe, mysql_event_tracking_parse_data* in) noexcept {
-    // Another plugin's text is left alone: it is not known here, and would be lost, and never
+    // Another plugin's text is left alone: it is unknown here, and would be lost without being
     // freed.
     if (tacho_probe_may_rewrite(probe, bytes_of(in->query)) && g_my_malloc != nullptr &&
         (*in->flags & EVENT_TRACKING_PARSE_REWRITE_QUERY_REWRITTEN) == 0) {

@@ -1,12 +1,12 @@
 // Zone: hot
 // SPDX-License-Identifier: GPL-2.0-only
 //
-// Rules that rewrite (docs/specs/rewrite.md): whether the server parses another text than the one
-// that came. Where there is no rule, that costs a look at one word; where there are some, and none
-// of this statement, what tacho_probe_rewrite says.
+// Rewrite rules (docs/specs/rewrite.md): whether the server parses another text than the received
+// one. Without rules this costs one load; with rules that do not match the statement, the cost of
+// tacho_probe_rewrite.
 //
-// Only a statement that is rewritten takes a slow path: its new text comes from the server's
-// allocator, which frees it.
+// Only a rewritten statement takes a slow path: its new text comes from the server's allocator,
+// because the server frees it.
 #ifndef TACHO_MYSQL_REWRITE_H
 #define TACHO_MYSQL_REWRITE_H
 
@@ -14,7 +14,7 @@
 
 namespace tacho {
 
-// Looks up what the server exports. Before the first event.
+// Looks up symbols of the server. Before the first event.
 void load_rewrite() noexcept;
 
 // Puts the new text into the event, and into the arena if the statement is recorded.

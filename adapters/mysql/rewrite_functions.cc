@@ -2,14 +2,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //
 // A load is one statement: tacho_rewrite_load is an aggregate function, which takes a rule from
-// each row, and puts all of them in force when there are no more. So nothing has to be kept for a
-// session between statements, and two loads at once are two whole ones. Which of them has read the
-// newer rules, their numbers tell: tacho_rewrite_turn gives one before the rules are read, and a
-// load that another one with a higher number has overtaken changes nothing. So loads need no lock
-// that a session could keep.
+// each row, and puts all of them in force after the last one. So no state must be kept for a
+// session between statements, and two concurrent loads are both complete. Their numbers show which
+// one has read the newer rules: tacho_rewrite_turn returns one before the rules are read, and a
+// load that was overtaken by one with a higher number changes nothing. So loads need no lock that a
+// session could keep.
 //
-// Called by threads of the server that execute statements, and so with what those statements have
-// locked; a load writes a file. A lock of ours keeps the recorder there meanwhile.
+// Called on threads of the server that execute statements, and so with the locks of those
+// statements; a load writes a file. A lock of this component keeps the recorder alive meanwhile.
 #include "rewrite_functions.h"
 
 #include "../common/message.h"
@@ -34,15 +34,15 @@ constexpr char kDigest[] = "tacho_rewrite_digest";
 constexpr char kNormalized[] = "tacho_rewrite_normalized";
 constexpr char kTurn[] = "tacho_rewrite_turn";
 
-// Room for an answer: a pattern without its literals, with blanks between its words.
+// Buffer for an answer: a pattern without its literals, with blanks between its words.
 constexpr size_t kTextBytes = 65536;
-// The longest answer of a load: what is wrong with 100,000 rules.
+// The longest answer of a load: the errors of 100,000 rules.
 constexpr size_t kAnswerBytesMax = 16777215;
-// What the server has for a message of an init function (MYSQL_ERRMSG_SIZE).
+// The server's buffer for a message of an init function (MYSQL_ERRMSG_SIZE).
 constexpr size_t kMessageBytes = 512;
 
 pthread_mutex_t g_lock = PTHREAD_MUTEX_INITIALIZER;
-// Under the lock; null: there is no recorder, and the services are not to be used.
+// Under the lock; null: there is no recorder, and the services must not be used.
 const tacho_embed* g_open = nullptr;
 
 class Guard {
@@ -57,11 +57,11 @@ public:
     Guard& operator=(const Guard&) = delete;
 };
 
-void tell(char* message, const char* text) noexcept {
+void set_message(char* message, const char* text) noexcept {
     snprintf(message, kMessageBytes, "%s", text);
 }
 
-// An argument of this type, and in UTF-8 if it is a text.
+// Requires an argument of this type, in UTF-8 if it is a text.
 bool want(UDF_ARGS* in, unsigned index, Item_result type) noexcept {
     static char charset[] = "utf8mb4";
     in->arg_type[index] = type;
@@ -87,7 +87,7 @@ tacho_bytes text_of(const UDF_ARGS* in, unsigned index) noexcept {
     return {in->args[index], in->args[index] == nullptr ? 0 : in->lengths[index]};
 }
 
-// One load. The list is null when it was applied; then there is an answer.
+// One load. The list is null after it was applied; then there is an answer.
 struct Load {
     tacho_rewrite_list* list;
     char* answer;
@@ -104,7 +104,7 @@ uint64_t number_of(const UDF_ARGS* in, unsigned index) noexcept {
     return number == nullptr ? 0 : static_cast<uint64_t>(*number);
 }
 
-// The number of the load is behind the columns, and the same for all rows.
+// The number of the load follows the columns, and is the same for all rows.
 void note_turn(Load* load, const UDF_ARGS* in) noexcept {
     if (in->arg_count == 5 && in->args[4] != nullptr) {
         load->turn = number_of(in, 4);
@@ -113,27 +113,27 @@ void note_turn(Load* load, const UDF_ARGS* in) noexcept {
 
 bool load_init(UDF_INIT* function, UDF_ARGS* in, char* message) noexcept {
     if (in->arg_count != 4 && in->arg_count != 5) {
-        tell(message, "expected (id, pattern, pattern_database, replacement [, turn])");
+        set_message(message, "expected (id, pattern, pattern_database, replacement [, turn])");
         return true;
     }
     const Guard guard;
     if (g_open == nullptr) {
-        tell(message, "the recorder is not there");
+        set_message(message, "the recorder is not there");
         return true;
     }
-    // Says so itself.
+    // Reports the reason itself.
     if (!may_load(current_session())) {
-        tell(message, "SUPER, or TACHO_ADMIN and SYSTEM_VARIABLES_ADMIN, are needed");
+        set_message(message, "SUPER, or TACHO_ADMIN and SYSTEM_VARIABLES_ADMIN, are needed");
         return true;
     }
     if (!want(in, 0, INT_RESULT) || !want_texts(in, 1) ||
         (in->arg_count == 5 && !want(in, 4, INT_RESULT)) || !answers_in_utf8(function)) {
-        tell(message, "the texts cannot be had in utf8mb4");
+        set_message(message, "the texts cannot be converted to utf8mb4");
         return true;
     }
     auto* load = static_cast<Load*>(calloc(1, sizeof(Load)));
     if (load == nullptr) {
-        tell(message, "out of memory");
+        set_message(message, "out of memory");
         return true;
     }
     load->list = tacho_embed_rewrite_begin();
@@ -153,7 +153,7 @@ void load_deinit(UDF_INIT* function) noexcept {
     }
 }
 
-// Rows begin; not only the first time, where a statement was prepared.
+// Rows begin; more than once if a statement was prepared.
 void load_clear(UDF_INIT* function, unsigned char*, unsigned char*) noexcept {
     Load* load = load_of(function);
     tacho_embed_rewrite_cancel(load->list);
@@ -162,7 +162,7 @@ void load_clear(UDF_INIT* function, unsigned char*, unsigned char*) noexcept {
     load->answer = nullptr;
 }
 
-// A wrong rule is left out; the answer says why.
+// A wrong rule is left out; the answer has the reason.
 void load_add(UDF_INIT* function, UDF_ARGS* in, unsigned char*, unsigned char*) noexcept {
     Load* load = load_of(function);
     if (load->list == nullptr) {
@@ -178,7 +178,7 @@ void load_add(UDF_INIT* function, UDF_ARGS* in, unsigned char*, unsigned char*) 
     (void)tacho_embed_rewrite_add(load->list, &rule, message, sizeof(message));
 }
 
-// Makes room for an answer, with all but the number of rules. Null: there is no memory.
+// Allocates an answer, with everything except the number of rules. Null: out of memory.
 char* begin_answer(const tacho_rewrite_list* list) noexcept {
     constexpr size_t kRest = 64;
     const size_t bytes = tacho_embed_rewrite_faults(list, nullptr, 0);
@@ -191,12 +191,12 @@ char* begin_answer(const tacho_rewrite_list* list) noexcept {
 }
 
 void end_answer(char* answer, uint64_t count) noexcept {
-    // Twenty digits at most: `begin_answer` has left room.
+    // At most twenty digits: `begin_answer` has left space.
     snprintf(answer + strlen(answer), 40, ", \"loaded\": %llu}",
              static_cast<unsigned long long>(count));
 }
 
-// False: what was in force stays, and the statement fails.
+// False: the rules in force stay, and the statement fails.
 bool apply(Load* load) noexcept {
     const Guard guard;
     if (g_open == nullptr) {
@@ -223,7 +223,7 @@ bool apply(Load* load) noexcept {
         return false;
     }
     if (count == TACHO_REWRITE_SUPERSEDED) {
-        // `begin_answer` has left room.
+        // `begin_answer` has left space.
         snprintf(load->answer, 24, "{\"superseded\": true}");
     } else {
         end_answer(load->answer, count);
@@ -231,11 +231,11 @@ bool apply(Load* load) noexcept {
     return true;
 }
 
-// No more rows. The server may ask for the answer again.
+// No more rows. The server may read the answer again.
 char* load_result(UDF_INIT* function, UDF_ARGS* in, char*, unsigned long* length,
                   unsigned char* is_null, unsigned char* error) noexcept {
     Load* load = load_of(function);
-    // If there was no row, the turn is not known yet.
+    // Without any row, the turn is still unknown.
     note_turn(load, in);
     if (load->answer == nullptr && (load->list == nullptr || !apply(load))) {
         *is_null = 1;
@@ -247,27 +247,27 @@ char* load_result(UDF_INIT* function, UDF_ARGS* in, char*, unsigned long* length
     return load->answer;
 }
 
-// The others need no recorder.
+// The other functions need no recorder.
 bool text_init(UDF_INIT* function, UDF_ARGS* in, char* message, unsigned arguments,
                const char* expected) noexcept {
     if (in->arg_count != arguments) {
-        tell(message, expected);
+        set_message(message, expected);
         return true;
     }
     {
         const Guard guard;
         if (g_open == nullptr) {
-            tell(message, "the recorder is not there");
+            set_message(message, "the recorder is not there");
             return true;
         }
         if (!want_texts(in, 0) || !answers_in_utf8(function)) {
-            tell(message, "the texts cannot be had in utf8mb4");
+            set_message(message, "the texts cannot be converted to utf8mb4");
             return true;
         }
     }
     function->ptr = static_cast<char*>(malloc(kTextBytes));
     if (function->ptr == nullptr) {
-        tell(message, "out of memory");
+        set_message(message, "out of memory");
         return true;
     }
     function->maybe_null = true;
@@ -288,7 +288,7 @@ void text_deinit(UDF_INIT* function) noexcept {
     function->ptr = nullptr;
 }
 
-// What is in the room of the function, or NULL.
+// The content of the function's buffer, or NULL.
 char* answer(UDF_INIT* function, bool there, unsigned long* length,
              unsigned char* is_null) noexcept {
     *is_null = there ? 0 : 1;
@@ -320,20 +320,20 @@ char* normalized(UDF_INIT* function, UDF_ARGS* in, char*, unsigned long* length,
 
 bool turn_init(UDF_INIT* function, UDF_ARGS* in, char* message) noexcept {
     if (in->arg_count > 1) {
-        tell(message, "expected () or (turn)");
+        set_message(message, "expected () or (turn)");
         return true;
     }
     if (in->arg_count == 1 && !want(in, 0, INT_RESULT)) {
         return true;
     }
     function->maybe_null = true;
-    // Asked anew for each row.
+    // Evaluated for each row.
     function->const_item = false;
     return false;
 }
 
-// A number for a load; of a number, whether the rules in force are those of its load. NULL: the
-// recorder is not there.
+// Without an argument: a number for a load. With a number: whether the rules in force are those of
+// that load. NULL: the recorder is not there.
 long long turn(UDF_INIT*, UDF_ARGS* in, unsigned char* is_null, unsigned char*) noexcept {
     const Guard guard;
     *is_null = g_open == nullptr ? 1 : 0;
@@ -346,12 +346,12 @@ long long turn(UDF_INIT*, UDF_ARGS* in, unsigned char* is_null, unsigned char*) 
     return tacho_embed_rewrite_is_current(g_open, number_of(in, 0)) ? 1 : 0;
 }
 
-// Those that the server has taken.
+// The functions that the server has accepted.
 struct Registered {
     const char* name;
     bool there;
-    // When it was to go a statement still used it: the server may still have it, and takes none
-    // of that name. To be tried again.
+    // At its removal a statement still used it: the server may still have it, and accepts no other
+    // of that name. Retry later.
     bool was_in_use;
 };
 Registered g_functions[] = {{kLoad, false, false},
@@ -414,7 +414,7 @@ void close_rewrite_functions() noexcept {
     for (Registered& function : g_functions) {
         int was_present = 0;
         if (function.there || function.was_in_use) {
-            // One that is in use is taken away by the server when it is used no more.
+            // The server removes one that is in use when it is no longer used.
             const bool gone =
                 mysql_service_udf_registration->udf_unregister(function.name, &was_present) == 0;
             function.was_in_use = !gone && was_present != 0;

@@ -17,8 +17,8 @@ namespace {
 
 void (*g_my_message)(unsigned int, const char*, myf);
 
-// What no client has sent is not blocked: a replica must not stop for a rule. What the event
-// scheduler runs was sent when the event was made.
+// Statements that no client has sent are not blocked: a replica must not stop for a rule.
+// Statements of the event scheduler were sent when the event was created.
 bool is_of_the_server(uint64_t conn) noexcept {
     return t_state.command == nullptr && t_state.event_conn != conn;
 }
@@ -29,8 +29,8 @@ Caller caller_of(const Identity& who) noexcept {
 
 bool ask(const tacho_probe* probe, MYSQL_THD thd, uint64_t conn, tacho_bytes table_db,
          tacho_bytes table, tacho_blocked* out) noexcept {
-    // Nobody has seen who calls the program that runs: the identity is that of its definer, maybe.
-    // So nothing of it is kept.
+    // The caller of the running program is unknown: the identity may be that of its definer. So no
+    // result is cached.
     const bool unknown = t_state.is_inner && !t_state.has_caller;
     tacho_blocking once = {};
     if (!t_state.has_caller && !unknown) {
@@ -38,7 +38,7 @@ bool ask(const tacho_probe* probe, MYSQL_THD thd, uint64_t conn, tacho_bytes tab
     }
     const Caller caller = unknown ? caller_of(identity_of(thd)) : t_state.caller;
     if (t_state.is_inner) {
-        // That of the program, which nothing may have told of; and whoever called it has another
+        // The database of the program, which no event may have reported; its caller has another
         // one.
         forget_database(conn);
     }
@@ -71,7 +71,7 @@ void record(const tacho_probe* probe, MYSQL_THD thd, uint64_t conn,
     emit(probe, thd, tacho_probe_session(probe, conn, now_us), out);
 }
 
-void tell(const tacho_blocked& blocked) noexcept {
+void raise_error(const tacho_blocked& blocked) noexcept {
     if (g_my_message != nullptr) {
         g_my_message(blocked.error_code, blocked.message, MYF(0));
     } else {
@@ -91,14 +91,14 @@ void tell(const tacho_blocked& blocked) noexcept {
         return 0;
     }
     tacho_probe_note_blocked(probe);
-    // Telling it may raise an event, which has the message. A statement has kept room in the arena
-    // for one error: the rule is worth more. Of two errors that no statement is known for, the last
-    // one counts.
+    // Raising the error may raise an event with the message. A statement has reserved space in the
+    // arena for one error: the rule is worth more. Of two errors without a known statement, the
+    // last one counts.
     const bool is_open = t_state.recorded != 0;
     if (is_open) {
         record(probe, thd, conn, blocked);
     }
-    tell(blocked);
+    raise_error(blocked);
     if (!is_open) {
         record(probe, thd, conn, blocked);
     }
@@ -106,7 +106,7 @@ void tell(const tacho_blocked& blocked) noexcept {
 }
 
 bool may_block(const tacho_probe* probe, uint64_t conn) noexcept {
-    // What a rule skips is no matter of those behind it.
+    // A table that the first rule skips is still subject to later rules.
     return tacho_probe_may_block(probe, &t_state.blocking, conn, t_state.runs) &&
            !(t_state.conn == conn && t_state.skipped);
 }

@@ -1,8 +1,8 @@
 // Zone: hot and cold (declarations)
 // SPDX-License-Identifier: GPL-2.0-only
 //
-// What the component takes from the server, all of it public services. The pointers are set by the
-// server before init is called.
+// The services of the server that the component uses, all of them public. The server sets the
+// pointers before it calls init.
 #ifndef TACHO_MYSQL_SERVICES_H
 #define TACHO_MYSQL_SERVICES_H
 
@@ -38,8 +38,8 @@
 #include <mysql/components/services/udf_registration.h>
 #include <mysql/mysql_lex_string.h>
 
-// Each service that is taken, once: EACH(its name). The server hands them to the component, which
-// needs all; the plugin asks for them, and does without the last.
+// Each required service, once: EACH(its name). The server passes them to the component, which needs
+// all; the plugin looks them up, and can do without the last one.
 #define TACHO_SERVICES(EACH)                                                                       \
     EACH(mysql_current_thread_reader)                                                              \
     EACH(mysql_thd_security_context)                                                               \
@@ -57,7 +57,7 @@
     EACH(mysql_udf_metadata)                                                                       \
     EACH(mysql_server_telemetry_traces_v1)
 
-// What the component takes besides: its events, variables and status are registered by services.
+// Further services of the component: its events, variables and status are registered by services.
 #define TACHO_COMPONENT_SERVICES(EACH)                                                             \
     EACH(registry_registration)                                                                    \
     EACH(component_sys_variable_register)                                                          \

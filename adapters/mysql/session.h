@@ -1,10 +1,10 @@
 // Zone: hot
 // SPDX-License-Identifier: GPL-2.0-only
 //
-// What the server tells of the session that an event is about. What its getters do was read in
-// their source (docs/specs/mysql-events.md): those of the first half compare names and copy a
-// pointer or a number; ServerText copies a text into memory of its own, and so must not be made
-// for an ordinary statement.
+// What the server reports about the session of an event. The behaviour of its getters was read in
+// the source (docs/specs/mysql-events.md): those of the first half compare names and copy a pointer
+// or a number; ServerText allocates a copy of a text, and so must not be used for an ordinary
+// statement.
 #ifndef TACHO_MYSQL_SESSION_H
 #define TACHO_MYSQL_SESSION_H
 
@@ -45,7 +45,7 @@ inline Identity identity_of(MYSQL_THD thd) noexcept {
         return out;
     }
     const auto* options = mysql_service_mysql_security_context_options;
-    // What it cannot tell stays empty.
+    // A value that is not available stays empty.
     (void)options->get(context, "user", &out.user);
     (void)options->get(context, "priv_user", &out.priv_user);
     (void)options->get(context, "host", &out.host);
@@ -53,7 +53,7 @@ inline Identity identity_of(MYSQL_THD thd) noexcept {
     return out;
 }
 
-// Whether KILL wants the session to stop what it does.
+// Whether KILL requires the session to stop.
 inline bool is_killed(const void* session) noexcept {
     auto* thd = static_cast<MYSQL_THD>(const_cast<void*>(session));
     uint16_t status = STATUS_SESSION_OK;
@@ -61,7 +61,7 @@ inline bool is_killed(const void* session) noexcept {
            status != STATUS_SESSION_OK;
 }
 
-// A figure of the session's statement; false: the server does not tell it.
+// A figure of the session's statement; false: the server does not provide it.
 inline bool figure_of(MYSQL_THD thd, my_h_string name, uint64_t* out) noexcept {
     long long value = 0;
     if (name == nullptr ||
@@ -72,7 +72,7 @@ inline bool figure_of(MYSQL_THD thd, my_h_string name, uint64_t* out) noexcept {
     return true;
 }
 
-// A text that the server can only give as a copy: allocated by it, and freed with this object.
+// A text that the server provides only as a copy: allocated by it, and freed with this object.
 class ServerText {
 public:
     ServerText(MYSQL_THD thd, const char* name) noexcept {

@@ -1,9 +1,9 @@
 // Zone: hot (sql_command_number), cold (the rest)
 // SPDX-License-Identifier: GPL-2.0-only
 //
-// MySQL's events name the SQL command; a record has a number. The numbers are our own: places in
-// this list, which are those of 9.7's enum_sql_command (sql/command_mapping.cc). A name that a
-// later release adds is looked for in vain, and left out of the record.
+// MySQL's events name the SQL command; a record has a number. These numbers are indices of this
+// list, whose order is that of 9.7's enum_sql_command (sql/command_mapping.cc). A name that a later
+// release adds is not found, and left out of the record.
 #include "sql_commands.h"
 
 #include <cstdint>
@@ -190,7 +190,7 @@ static_assert(same(kNames[kSqlChangeDb], "change_db") && same(kNames[kSqlDropDb]
                   same(kNames[kSqlPrepare], "prepare"),
               "their places");
 
-// Open addressing; four times as many places as names, so that a search ends soon.
+// Open addressing; four times as many slots as names, so that a search ends soon.
 constexpr size_t kPlaces = 1024;
 static_assert(kPlaces >= 4 * kNameCount && kNameCount < 0xffff, "room, and numbers fit");
 constexpr uint16_t kEmpty = 0xffff;

@@ -3,8 +3,8 @@
 //
 // The server exports a function that tests two bits of a session's sql_mode, and reads nothing
 // else: `return thd->variables.sql_mode & (MODE_STRICT_TRANS_TABLES | MODE_STRICT_ALL_TABLES)`. It
-// is asked about a made-up session, zero but for one word: the word by which its answer changes is
-// sql_mode. Each of the 64 bits is tried there, so that the place is right, or not known.
+// is called with a fake session, zero except for one word: the word that changes its result is
+// sql_mode. Each of the 64 bits is tested there, so that the position is either right or unknown.
 #include "sql_mode.h"
 
 #include "../common/message.h"
@@ -19,14 +19,14 @@ namespace tacho {
 
 namespace {
 
-// Numbers that stored programs keep in the data dictionary: they stay as they are.
+// Numbers that stored programs keep in the data dictionary: they are stable.
 constexpr uint64_t kAnsiQuotes = 1ULL << 2;
 constexpr uint64_t kNoBackslashEscapes = 1ULL << 20;
 constexpr uint64_t kStrictTransTables = 1ULL << 21;
 constexpr uint64_t kStrictAllTables = 1ULL << 22;
 constexpr uint64_t kStrict = kStrictTransTables | kStrictAllTables;
 
-// Larger than a session is, by far: what the function reads lies within.
+// Much larger than a session: everything that the function reads lies within.
 constexpr size_t kWords = 65536;
 constexpr size_t kNotKnown = SIZE_MAX;
 
@@ -35,7 +35,7 @@ using IsStrict = bool (*)(const void* session);
 // In words, from the beginning of a session.
 size_t g_place = kNotKnown;
 
-// The one word that the answer depends on.
+// The one word that the result depends on.
 size_t find(IsStrict is_strict, uint64_t* made_up) noexcept {
     if (is_strict(made_up)) {
         return kNotKnown;
@@ -81,7 +81,7 @@ void find_sql_mode() noexcept {
     g_place = is_strict == nullptr ? kNotKnown : find_with(is_strict);
     if (g_place == kNotKnown) {
         log(kWarning, "%s",
-            "this server does not tell the sql_mode of a session: rules that rewrite leave "
+            "this server does not provide the sql_mode of a session: rules that rewrite leave "
             "statements alone that have a double quote, or a backslash in quotes");
     }
 }

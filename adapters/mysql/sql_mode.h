@@ -1,8 +1,8 @@
 // Zone: hot (sql_modes_of), cold (find_sql_mode)
 // SPDX-License-Identifier: GPL-2.0-only
 //
-// How a session's statements are read: no event and no service of both releases tells its sql_mode
-// without a copy and a lock, and a rule that rewrites has to know what is a string.
+// The sql_mode of a session: no event and no service of both releases reports it without a copy and
+// a lock, and a rewrite rule must know what is a string.
 #ifndef TACHO_MYSQL_SQL_MODE_H
 #define TACHO_MYSQL_SQL_MODE_H
 
@@ -12,10 +12,10 @@
 
 namespace tacho {
 
-// Finds its place in a session. Before the first event.
+// Finds its position in a session. Before the first event.
 void find_sql_mode() noexcept;
 
-// TACHO_REWRITE_*: of what the session executes now. One load.
+// TACHO_REWRITE_* of the session's current statement. One load.
 uint32_t sql_modes_of(MYSQL_THD thd) noexcept;
 
 } // namespace tacho

@@ -1,8 +1,8 @@
 // Zone: cold
 // SPDX-License-Identifier: GPL-2.0-only
 //
-// SHOW STATUS LIKE 'tacho%'. The server calls back with LOCK_status held: a figure is read, and
-// nothing is waited for.
+// SHOW STATUS LIKE 'tacho%'. The server calls back with LOCK_status held: a figure is read, without
+// waiting.
 #include "../common/figures_shown.h"
 #include "adapter.h"
 
@@ -19,7 +19,7 @@ constexpr size_t kNameBytes = 40;
 SHOW_VAR g_variables[kVariableCount + 1];
 char g_names[kVariableCount][kNameBytes];
 
-// One function for each place in the tables: the server tells no more than where to put the value.
+// One function for each entry of the tables: the server only passes the address for the value.
 template <size_t Index> int show_number(MYSQL_THD, SHOW_VAR* out, char* buffer) noexcept {
     tacho_embed_status status = {};
     if (g_recorder != nullptr) {

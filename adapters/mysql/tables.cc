@@ -1,8 +1,8 @@
 // Zone: hot
 // SPDX-License-Identifier: GPL-2.0-only
 //
-// Which tables a statement touches (tacho.tables=ON). The server tells it when it has opened them,
-// one event for each, and does not execute the statement if it is told so.
+// The tables that a statement accesses (tacho.tables=ON). The server raises one event for each
+// table that it has opened, and does not execute the statement if the callback refuses.
 #include "event_classes.h"
 #include "events.h"
 #include "records.h"

@@ -24,7 +24,7 @@ bool g_registered[kTextCount];
 int refuse(TextNumber number, const char* why) noexcept {
     const char* name = g_texts[number].spec.full_name;
     if (number == kRecipients) {
-        // The server says that the value is wrong, and has no message with room for the reason.
+        // The server reports that the value is wrong, and its message has no space for the reason.
         char message[1200];
         snprintf(message, sizeof(message), "%s: %s", name, why);
         tacho_embed_log(TACHO_SEVERITY_WARNING, message);
@@ -39,7 +39,7 @@ int check(MYSQL_THD thd, SYS_VAR*, void* save, st_mysql_value* value) noexcept {
     if (!may_change(thd)) {
         return 1;
     }
-    // Without room of ours, what the server hands out lives until the statement ends.
+    // Without a local buffer, the returned text lives until the statement ends.
     char no_room[1] = "";
     int length = 0;
     const char* text = value->val_str(value, no_room, &length);
@@ -57,7 +57,7 @@ int check(MYSQL_THD thd, SYS_VAR*, void* save, st_mysql_value* value) noexcept {
 
 template <TextNumber kNumber>
 void update(MYSQL_THD thd, SYS_VAR*, void*, const void* save) noexcept {
-    // See variables.cc: of DEFAULT the check function is not told.
+    // See variables.cc: the check function is not called for DEFAULT.
     if (may_change(thd)) {
         update_text(g_recorder, kNumber, who_of(thd), *static_cast<const char* const*>(save));
     }
@@ -71,9 +71,9 @@ template <TextNumber kNumber> bool add() noexcept {
     g_registered[kNumber] = register_variable(
         setting->spec.name, PLUGIN_VAR_STR | PLUGIN_VAR_RQCMDARG, setting->spec.comment,
         check<kNumber>, update<kNumber>, &arg, &setting->shown);
-    // What is given with INSTALL COMPONENT is gone when that statement ends. Not
-    // PLUGIN_VAR_MEMALLOC: with it the server frees what was shown after each update, of which some
-    // are refused. (8.0 has not read anything yet; its texts last.)
+    // A text given with INSTALL COMPONENT is freed when that statement ends. Not
+    // PLUGIN_VAR_MEMALLOC: with it the server frees the shown text after each update, of which some
+    // are refused. (8.0 has not read any text yet; its texts last.)
     return g_registered[kNumber] && own_text(kNumber);
 }
 

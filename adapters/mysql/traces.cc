@@ -1,13 +1,13 @@
 // Zone: hot (the callbacks), cold (the rest)
 // SPDX-License-Identifier: GPL-2.0-only
 //
-// The server's telemetry traces (tacho.traces=ON): when a statement has ended they have its rows,
-// its lock time, its error and the message of that, and they are the only sign that a statement of
-// a stored program has ended. There can be one taker in a server.
+// The server's telemetry traces (tacho.traces=ON): at the end of a statement they have its rows,
+// its lock time, its error and the error message, and they are the only sign that a statement of a
+// stored program has ended. Only one component can subscribe to traces.
 //
 // A trace begins when a packet was read, before its COMMAND START, and ends right after its COMMAND
-// END, on the same thread; one of a stored program's statement begins and ends inside. So what is
-// known of one is how many are open on this thread, and that is all that is kept.
+// END, on the same thread; the trace of a stored program's statement begins and ends inside. So
+// only the number of open traces on this thread must be known, and only that is kept.
 #include "traces.h"
 
 #include "../common/message.h"
@@ -22,14 +22,14 @@ namespace tacho {
 
 namespace {
 
-// Traces of SELECT are declined. Relaxed: whichever value a statement sees, it gets its line.
+// Traces of SELECT are declined. Relaxed: with either value, a statement gets its line.
 std::atomic<bool> g_only_changes{false};
 
-// No session is told from another: what belongs to one the server's other events know.
+// Sessions are not distinguished here: the server's other events identify them.
 char g_any;
 
-// The connection is not known here. Stacks of threads do not lie in one megabyte: a counter of its
-// own for nearly each.
+// The connection is unknown here. Stacks of threads do not share a megabyte, so nearly each has a
+// counter of its own.
 uint64_t place_of_thread() noexcept {
     return reinterpret_cast<uintptr_t>(&t_state) >> 12;
 }
@@ -47,7 +47,7 @@ telemetry_locker_t* statement_start(telemetry_session_t*, uint64_t* flags) noexc
         return nullptr;
     }
     enter(visit);
-    // Nothing runs inside of one that has been executed: this one follows it in its packet.
+    // Nothing runs inside a statement that has been executed: this one follows it in its packet.
     if (t_state.is_declined && t_state.depth == 0) {
         forget_traces();
     }
@@ -56,14 +56,14 @@ telemetry_locker_t* statement_start(telemetry_session_t*, uint64_t* flags) noexc
     if (level < kTraceLevels) {
         t_state.nested[level] = kNotRecorded;
     }
-    // Whatever the Performance Schema is set up to look at.
+    // Independent of the configuration of the Performance Schema.
     *flags = TRACE_STATEMENTS;
     return reinterpret_cast<telemetry_locker_t*>(&g_any);
 }
 
-// The statement has been parsed. What is not recorded needs no figures, and is seen without a trace
-// around what it executes; nor does a SELECT, with CHANGES. The server spares itself the text of a
-// digest then.
+// The statement has been parsed. One that is not recorded needs no figures, and neither does a
+// SELECT with CHANGES: its trace is declined, and the statements inside it are processed without a
+// trace around them. The server then skips the text of a digest.
 telemetry_locker_t* statement_notify_qa(telemetry_locker_t* locker, bool,
                                         uint64_t* flags) noexcept {
     if (t_state.traced != 1 || !t_state.announced) {
@@ -72,7 +72,7 @@ telemetry_locker_t* statement_notify_qa(telemetry_locker_t* locker, bool,
     if ((t_state.recorded & 1) == 0) {
         t_state.traced = 0;
     } else if (t_state.selects && g_only_changes.load(std::memory_order_relaxed)) {
-        // COMMAND END is its end. What it executes is recorded, and is one level further in.
+        // COMMAND END is its end. The statements inside it are recorded, one level deeper.
         t_state.is_declined = true;
     } else {
         return locker;
@@ -81,7 +81,7 @@ telemetry_locker_t* statement_notify_qa(telemetry_locker_t* locker, bool,
     return nullptr;
 }
 
-// Takes the innermost trace off; 0: this thread has none.
+// Removes the innermost trace; 0: this thread has none.
 uint32_t leave() noexcept {
     return t_state.traced == 0 ? 0 : t_state.traced--;
 }
@@ -90,7 +90,7 @@ void outermost_ended(const tacho_probe* probe, const telemetry_stmt_data_t* data
     if (t_state.end_waits) {
         end_command(probe, data);
     } else if ((t_state.recorded & 1) != 0) {
-        // Another one follows in its packet; or it is a replica's.
+        // Another one follows in its packet; or it belongs to a replica.
         end_outermost(probe, current_session(), static_cast<uint32_t>(data->m_sql_errno), true,
                       data);
         t_state.begun = false;
@@ -104,7 +104,7 @@ void ended(const tacho_probe* probe, const telemetry_stmt_data_t* data) noexcept
     } else if (level != 0 && level < kTraceLevels && t_state.nested[level] != kNotRecorded) {
         end_innermost(probe, t_state.conn, command_of_traced(t_state.nested[level]),
                       static_cast<uint32_t>(data->m_sql_errno), data, level);
-        // Around it is another program, or none.
+        // The surrounding context is another program, or none.
         forget_database(t_state.conn);
     }
 }
@@ -113,7 +113,7 @@ void statement_abort(telemetry_locker_t*) noexcept {
     const Visit visit(place_of_thread());
     if (visit.probe() != nullptr) {
         enter(visit);
-        // What waits for it has its end without it; what runs, when it has ended.
+        // A command that waits for it gets its end without it; a running one when it has ended.
         if (leave() == 1 && t_state.end_waits) {
             end_command(visit.probe(), nullptr);
         }
@@ -128,7 +128,7 @@ void statement_end(telemetry_locker_t*, telemetry_stmt_data_t* data) noexcept {
     }
 }
 
-// The server keeps the address of this one for as long as it runs.
+// The server keeps the address of this structure while it runs.
 telemetry_t g_callbacks = {session_create,      session_destroy, statement_start,
                            statement_notify_qa, statement_abort, statement_end};
 
@@ -145,7 +145,7 @@ void apply_traces(uint64_t wanted) noexcept {
             log(kWarning, "%s", kNone);
         }
     } else if (!on) {
-        // False: somebody else has taken them since, which is no trouble.
+        // False: another component has subscribed since, which is harmless.
         (void)traces->unregister_telemetry(&g_callbacks);
     } else if (traces->register_telemetry(&g_callbacks)) {
         log(kWarning, "%s", kNone);

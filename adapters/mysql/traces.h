@@ -8,8 +8,8 @@
 
 namespace tacho {
 
-// Takes the server's traces, or leaves them: from the next command of each session on. What runs
-// stays as it is. One of enum tacho_traces.
+// Subscribes to the server's traces or unsubscribes, from the next command of each session on.
+// Running commands are not affected. One of enum tacho_traces.
 void apply_traces(uint64_t traces) noexcept;
 
 } // namespace tacho

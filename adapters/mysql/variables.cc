@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //
 // System variables, from the table of settings. An update function runs with the server's lock on
-// system variables held: it stores a value and wakes the writer, and never waits. It asks for the
-// privilege, too, because of `SET GLOBAL … = DEFAULT` the check function is not told: the error
+// system variables held: it stores a value and wakes the writer, and never waits. It also checks
+// the privilege, because the check function is not called for `SET GLOBAL … = DEFAULT`: the error
 // that it raises is the statement's.
 #include "../common/digits.h"
 #include "../common/message.h"
@@ -23,7 +23,7 @@ namespace tacho {
 
 namespace {
 
-// The value of one variable; which member counts, its kind tells. By enum tacho_setting.
+// The value of one variable; its kind decides which member is valid. By enum tacho_setting.
 union Value {
     bool flag;
     unsigned long choice;
@@ -35,22 +35,23 @@ Value g_values[TACHO_SETTING_COUNT];
 bool g_registered[TACHO_SETTING_COUNT];
 TYPE_LIB g_choices[TACHO_SETTING_COUNT];
 char g_paths[TACHO_SETTING_COUNT][PATH_MAX];
-// What the server has allocated, and will free, of a text that a path of ours is shown in place of.
+// Texts that the server has allocated, and will free, in whose place an absolute path is shown.
 char* g_given[TACHO_SETTING_COUNT];
 
-// The server tells which variable it is by the place of its value.
+// The server identifies the variable by the address of its value.
 int32_t number_of(const void* value) noexcept {
     return static_cast<int32_t>(static_cast<const Value*>(value) - g_values);
 }
 
-void tell(MYSQL_THD thd, const Setting& setting, const char* before, const char* after) noexcept {
+void record_change(MYSQL_THD thd, const Setting& setting, const char* before,
+                   const char* after) noexcept {
     const tacho_who who = who_of(thd);
     tacho_embed_note_config(g_recorder, &who, setting.full_name, before, after);
 }
 
 void note(MYSQL_THD thd, const Setting& setting, const char* before, const char* after) noexcept {
     if (g_recorder != nullptr && strcmp(before, after) != 0) {
-        tell(thd, setting, before, after);
+        record_change(thd, setting, before, after);
     }
 }
 
@@ -75,7 +76,7 @@ void update_flag(MYSQL_THD thd, SYS_VAR*, void* variable, const void* save) noex
     set(number, wanted ? 1 : 0);
 }
 
-// It always reads OFF.
+// Always reads OFF.
 void update_command(MYSQL_THD, SYS_VAR*, void* variable, const void* save) noexcept {
     if (!*static_cast<const bool*>(save) || g_recorder == nullptr) {
         return;
@@ -105,8 +106,8 @@ void update_number(MYSQL_THD thd, SYS_VAR*, void* variable, const void* save) no
         return;
     }
     if (wanted == before) {
-        // It changes no setting, and removes files: a line says who wanted that.
-        tell(thd, setting, old_value.text, new_value.text);
+        // It changes no setting, but removes files: a line records the account.
+        record_change(thd, setting, old_value.text, new_value.text);
     }
     tacho_embed_retain(g_recorder, number);
 }
@@ -145,7 +146,7 @@ bool add_number(int32_t number) noexcept {
 
 bool add_choice(int32_t number) noexcept {
     const Setting& setting = kSettings[number];
-    // The server does not write to the names, though it does not say so.
+    // The server does not write to the names, although it does not declare this.
     g_choices[number] = TYPE_LIB{choice_count(setting), setting.name,
                                  const_cast<const char**>(setting.choices), nullptr};
     ENUM_CHECK_ARG(choice) arg;
@@ -162,9 +163,10 @@ bool add_flag(int32_t number) noexcept {
                setting.kind == SettingKind::kCommand ? update_command : update_flag, &arg);
 }
 
-// What is persisted, or given with INSTALL COMPONENT, the server reads into memory that it gives
-// back when the variable is registered, or the statement ends (9.7.4): MEMALLOC makes it copy the
-// text. It frees its copy when the variable goes, so no other text may be in its place by then.
+// The server reads a text that is persisted, or given with INSTALL COMPONENT, into memory that it
+// frees when the variable is registered, or the statement ends (9.7.4): MEMALLOC makes it copy the
+// text. It frees its copy when the variable is removed, so no other text may be in its place by
+// then.
 bool add_text(int32_t number) noexcept {
     STR_CHECK_ARG(text) arg;
     // Only read.

@@ -20,8 +20,8 @@ void wait_a_moment() noexcept {
     nanosleep(&a_moment, nullptr);
 }
 
-int64_t deadline(uint64_t patience_ms) noexcept {
-    return microseconds(CLOCK_MONOTONIC) + static_cast<int64_t>(patience_ms) * 1000;
+int64_t deadline(uint64_t timeout_ms) noexcept {
+    return microseconds(CLOCK_MONOTONIC) + static_cast<int64_t>(timeout_ms) * 1000;
 }
 
 bool is_anybody_inside() noexcept {
@@ -42,10 +42,10 @@ void open_visits(const tacho_probe* probe) noexcept {
     g_probe.store(probe, std::memory_order_seq_cst);
 }
 
-bool await_visits(uint64_t patience_ms) noexcept {
-    const int64_t deadline_us = deadline(patience_ms);
+bool await_visits(uint64_t timeout_ms) noexcept {
+    const int64_t deadline_us = deadline(timeout_ms);
     for (const VisitCount& count : g_visits) {
-        // Relaxed: it is a guess, and `close_visits` makes sure.
+        // Relaxed: an estimate, which `close_visits` verifies.
         while (count.inside.load(std::memory_order_relaxed) != 0) {
             if (microseconds(CLOCK_MONOTONIC) > deadline_us) {
                 return false;
@@ -56,14 +56,14 @@ bool await_visits(uint64_t patience_ms) noexcept {
     return true;
 }
 
-bool close_visits(uint64_t patience_ms) noexcept {
+bool close_visits(uint64_t timeout_ms) noexcept {
     const tacho_probe* probe = g_probe.load(std::memory_order_relaxed);
     // SYNC visit: see Visit.
     g_probe.store(nullptr, std::memory_order_seq_cst);
-    const int64_t deadline_us = deadline(patience_ms);
+    const int64_t deadline_us = deadline(timeout_ms);
     while (is_anybody_inside()) {
         if (microseconds(CLOCK_MONOTONIC) > deadline_us) {
-            // What threads know of what they were about is out of date.
+            // Invalidates what threads remember of their commands.
             open_visits(probe);
             return false;
         }

@@ -1,7 +1,7 @@
 // Zone: cold
 // SPDX-License-Identifier: GPL-2.0-only
 //
-// Who does something, from the server's session object.
+// The account that does something, from the server's session object.
 #ifndef TACHO_MYSQL_WHO_H
 #define TACHO_MYSQL_WHO_H
 
@@ -10,8 +10,8 @@
 
 namespace tacho {
 
-// Of a session; the server itself (a start) has no name. The strings are valid until the session's
-// user changes.
+// The account of a session; the server itself (a start) has no name. The strings are valid until
+// the session's user changes.
 inline tacho_who who_of(MYSQL_THD thd) noexcept {
     tacho_who who = {};
     if (thd == nullptr) {

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //
 // "thd_status" and "query_charset", by functions that 8.0 exports: each reads a word or two of the
-// session, and neither allocates nor locks.
+// session, without allocation or lock.
 #include "attributes.h"
 
 #include "../mysql/services.h"

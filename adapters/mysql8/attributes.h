@@ -5,11 +5,11 @@
 
 namespace tacho {
 
-// The service mysql_thd_attributes of 8.0 lacks two attributes of 9.7's that a query thread asks
-// for. Puts one in its place that has them.
+// The service mysql_thd_attributes of 8.0 lacks two attributes of 9.7's that query threads need.
+// Replaces it by one that has them.
 void extend_attributes() noexcept;
 
-// Puts the server's own back.
+// Restores the server's own service.
 void restore_attributes() noexcept;
 
 } // namespace tacho

@@ -1,9 +1,9 @@
 // Zone: hot (notify), cold (the rest)
 // SPDX-License-Identifier: GPL-2.0-only
 //
-// Events of the audit plugin API, handed over as those of the event services that took its place:
-// the same ones at the same moments (docs/specs/mysql-events.md says what is different). The
-// structures are on the stack, and point to what the server's own point to.
+// Converts events of the audit plugin API to those of the event services that replaced it: the same
+// events at the same moments (docs/specs/mysql-events.md lists the differences). The structures are
+// on the stack, and point to the same data as the server's own.
 #include "events.h"
 
 #include "../common/message.h"
@@ -41,7 +41,7 @@ static_assert(
         static_cast<unsigned>(MYSQL_AUDIT_MESSAGE_USER) == EVENT_TRACKING_MESSAGE_USER,
     "the same bits");
 
-// Attributes of messages differ in the numbers of their types alone.
+// The attributes of messages differ only in the numbers of their types.
 static_assert(sizeof(mysql_event_message_key_value_t) ==
                       sizeof(mysql_event_tracking_message_key_value_t) &&
                   offsetof(mysql_event_message_key_value_t, value_type) ==
@@ -52,7 +52,7 @@ static_assert(sizeof(mysql_event_message_key_value_t) ==
                       offsetof(mysql_event_tracking_message_key_value_t, value),
               "the same layout");
 
-// By the numbers of enum_server_command, which are the protocol's; as 8.0 calls them.
+// By the numbers of enum_server_command, which are the protocol's; with the names of 8.0.
 constexpr const char* kCommands[] = {
     "Sleep",
     "Quit",
@@ -92,9 +92,9 @@ constexpr const char* kCommands[] = {
 constexpr size_t kCommandCount = sizeof(kCommands) / sizeof(kCommands[0]);
 static_assert(kCommandCount == COM_END, "one for each");
 
-// How many of 8.0's numbers of SQL commands are those of 9.7, by whose names they go here, too:
-// all, unless a server derived from it has put others in between. Behind them are such a server's
-// own.
+// How many of 8.0's numbers of SQL commands correspond to those of 9.7, whose names are used here,
+// too: all, unless a server derived from it has inserted others. Later numbers belong to such a
+// server.
 size_t g_sql_command_count;
 
 mysql_cstring_with_length text_of(const MYSQL_LEX_CSTRING& text) noexcept {
@@ -133,7 +133,7 @@ void command(MYSQL_THD thd, const mysql_event_command* in) noexcept {
     mysql_event_tracking_command_data out = {};
     out.event_subclass = in->event_subclass;
     out.status = in->status;
-    // The event's own is 1, whoever it is about: the server puts a condition there (8.0.33).
+    // The event's own id is always 1: the server stores a condition there (8.0.33).
     out.connection_id = thd_get_thread_id(thd);
     const auto number = static_cast<size_t>(in->command_id);
     const char* name = number < kCommandCount ? kCommands[number] : "Error";
@@ -168,7 +168,7 @@ int table_access(const mysql_event_table_access* in) noexcept {
 }
 
 void general(const mysql_event_general* in) noexcept {
-    // The message is where the command's name is in other events of this class.
+    // The message is in the field that has the command's name in other events of this class.
     notify_error(in->general_thread_id, static_cast<uint32_t>(in->general_error_code),
                  bytes_of(in->general_command));
 }
@@ -239,7 +239,7 @@ void check_command_numbers() noexcept {
     if (servers == nullptr) {
         return;
     }
-    // Its names are not always ours. But one that we have, too, must be at the same place.
+    // Its names are not always the same. But a common name must be at the same index.
     for (size_t number = 0; number < numbers::kSqlCommandCount; ++number) {
         const int32_t ours = sql_command_number(servers[number].str);
         if (ours >= 0 && static_cast<size_t>(ours) != number &&

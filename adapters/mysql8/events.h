@@ -7,11 +7,11 @@
 
 namespace tacho {
 
-// What the server calls for each event. Not 0: a rule blocks the statement.
+// The server calls this for each event. Not 0: a rule blocks the statement.
 int notify(MYSQL_THD thd, mysql_event_class_t event_class, const void* event) noexcept;
 
-// Compares the server's numbers of SQL commands with ours. After sql_commands_load, before the
-// first event.
+// Compares the server's numbers of SQL commands with the adapter's. After sql_commands_load, before
+// the first event.
 void check_command_numbers() noexcept;
 
 } // namespace tacho

@@ -1,8 +1,8 @@
 // Zone: cold
 // SPDX-License-Identifier: GPL-2.0-only
 //
-// What is persisted, as far as init can see it: it may not ask the server, which holds its locks of
-// plugins and variables.
+// Persisted variables, as far as init can see them: it must not query the server, which holds its
+// locks of plugins and variables.
 #include "persisted.h"
 
 #include "../mysql/adapter.h"
@@ -19,12 +19,12 @@ namespace {
 // In the data directory, which is the working directory. The server writes it with each SET
 // PERSIST.
 constexpr char kFile[] = "mysqld-auto.cnf";
-// Format of all releases that the plugin is for, and names in it of groups whose variables can be
-// set while the server runs.
+// Format of all supported releases, and names of groups in it whose variables can be set while the
+// server runs.
 constexpr char kFormat[] = "\"Version\": 2";
 constexpr const char* kGroups[] = {"\"mysql_dynamic", "sensitive"};
 
-// In doubt: yes.
+// If unsure: yes.
 bool has_dynamic(const char* text) noexcept {
     if (strstr(text, kFormat) == nullptr) {
         return true;
@@ -42,8 +42,8 @@ bool has_dynamic_file() noexcept {
     if (file == nullptr) {
         return errno != ENOENT;
     }
-    // Groups of what cannot be set while the server runs are short. A longer file counts as one
-    // that has others.
+    // The groups whose variables cannot be set while the server runs are short. A longer file
+    // counts as one with other groups.
     char text[16384];
     const size_t bytes = fread(text, 1, sizeof(text), file);
     const bool is_whole = ferror(file) == 0 && bytes < sizeof(text);
@@ -58,7 +58,7 @@ bool has_dynamic_file() noexcept {
 } // namespace
 
 bool sets_persisted_after_init() noexcept {
-    // INSTALL PLUGIN is a statement of a session. The server that starts has one without a number.
+    // INSTALL PLUGIN is a statement of a session. A starting server has one without a number.
     MYSQL_THD thd = current_session();
     return thd != nullptr && thd_get_thread_id(thd) != 0 && has_dynamic_file();
 }

@@ -5,8 +5,8 @@
 
 namespace tacho {
 
-// Whether the server may set persisted variables (SET PERSIST) when init returns, with its list of
-// plugins locked: INSTALL PLUGIN does, a start of the server does not.
+// Whether the server may set persisted variables (SET PERSIST) after init, with its list of plugins
+// locked: INSTALL PLUGIN does, a start of the server does not.
 bool sets_persisted_after_init() noexcept;
 
 } // namespace tacho

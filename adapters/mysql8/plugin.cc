@@ -1,8 +1,8 @@
 // Zone: cold
 // SPDX-License-Identifier: GPL-2.0-only
 //
-// The plugin for MySQL 8.0: descriptor, what it needs of the server, init, deinit. What it records,
-// and its variables, are those of the component (adapters/mysql).
+// The plugin for MySQL 8.0: descriptor, required services, init, deinit. Its records and variables
+// are those of the component (adapters/mysql).
 #include "../common/message.h"
 #include "../common/settings.h"
 #include "../common/text_settings.h"
@@ -27,8 +27,8 @@
 TACHO_DEFINE_SERVICE(registry)
 TACHO_SERVICES(TACHO_DEFINE_SERVICE)
 
-// The server looks for this name when it loads a plugin, and puts its functions in place of the
-// version that is asked for.
+// The server looks for this name when it loads a plugin, and replaces the requested version by its
+// functions.
 #define TACHO_REGISTRY_VERSION reinterpret_cast<decltype(plugin_registry_service)>(0x0100)
 extern "C" {
 decltype(plugin_registry_service) plugin_registry_service = TACHO_REGISTRY_VERSION;
@@ -60,7 +60,7 @@ st_mysql_audit g_descriptor = {
     },
 };
 
-// Events that come only if they are asked for.
+// Events that are raised only on request.
 struct OnDemand {
     mysql_event_class_t event_class;
     uint32_t classes;
@@ -77,7 +77,7 @@ constexpr OnDemand kOnDemand[] = {
     {MYSQL_AUDIT_STORED_PROGRAM_CLASS, kClassStoredProgram, MYSQL_AUDIT_STORED_PROGRAM_ALL},
 };
 
-// Where a service goes: all of them are pointers.
+// Destination of a service pointer: all of them are pointers.
 struct Required {
     const char* name;
     const void** slot;
@@ -86,7 +86,7 @@ struct Required {
 #define TACHO_REQUIRED(service)                                                                    \
     Required{#service, reinterpret_cast<const void**>(&mysql_service_##service)},
 
-// The last: only for traces.
+// The last one is only for traces.
 const Required g_required[] = {TACHO_SERVICES(TACHO_REQUIRED)};
 constexpr size_t kRequiredCount = sizeof(g_required) / sizeof(g_required[0]);
 
@@ -103,7 +103,7 @@ void release_services() noexcept {
         mysql_plugin_registry_release(mysql_service_registry);
         mysql_service_registry = nullptr;
     }
-    // The library stays: the next INSTALL PLUGIN finds it as this leaves it.
+    // The library stays mapped: the next INSTALL PLUGIN finds it in this state.
     plugin_registry_service = TACHO_REGISTRY_VERSION;
 }
 
@@ -128,7 +128,7 @@ bool acquire_services() noexcept {
     return true;
 }
 
-// The server reads the masks when init returns.
+// The server reads the masks after init.
 void subscribe() noexcept {
     for (const OnDemand& one : kOnDemand) {
         g_descriptor.class_mask[one.event_class] = takes(one.classes) ? one.mask : 0;
@@ -137,8 +137,9 @@ void subscribe() noexcept {
     if (!sets_persisted_after_init()) {
         return;
     }
-    // Next the server sets what is persisted, and tells of it, or of an error. For that it locks
-    // its list of plugins, which it holds already: it would hang, for good. These are raised then.
+    // After init the server sets persisted variables, and raises an event for each, or an error.
+    // For that it locks its list of plugins, which it already holds: it would hang for ever. These
+    // events are raised then.
     g_descriptor.class_mask[MYSQL_AUDIT_GENERAL_CLASS] = 0;
     log(kWarning, "%s",
         "variables are persisted: until the server starts anew, errors of what is not traced have "
@@ -156,8 +157,8 @@ bool begin() noexcept {
         log(kError, "%s", "recording cannot start: this build has more variables than room");
         return false;
     }
-    // Before it has a thread. The server keeps the addresses of what takes its traces, in sessions
-    // that it goes on calling for.
+    // Before a thread is started. The server keeps the addresses of trace callbacks in sessions,
+    // and continues to call them.
     if (!keep_library()) {
         log(kError, "recording cannot start: the library cannot be kept: %s", dlerror());
         return false;
@@ -185,11 +186,11 @@ bool begin() noexcept {
     return true;
 }
 
-// Between an init that has succeeded and its deinit.
+// Between a successful init and its deinit.
 bool g_runs;
 
-// A refused INSTALL PLUGIN says why in the error log only: what a plugin tells the client is
-// replaced by the server's own message.
+// The error log alone has the reason for a refused INSTALL PLUGIN: the server replaces a plugin's
+// message to the client by its own.
 int init(MYSQL_PLUGIN) noexcept {
     g_runs = begin();
     if (g_runs) {
@@ -207,8 +208,8 @@ int init(MYSQL_PLUGIN) noexcept {
 
 // UNINSTALL PLUGIN begins. Each session that had an event holds the plugin until it ends.
 int begin_uninstall(MYSQL_PLUGIN) noexcept {
-    // Until then the server goes on asking new sessions for their plugins at each event of this
-    // class, and the one that INSTALL PLUGIN of any other raises would hang it: as in `subscribe`.
+    // Until then the server continues to look up the plugins of new sessions at each event of this
+    // class, and the event of INSTALL PLUGIN for any other plugin would hang it: as in `subscribe`.
     if (g_descriptor.class_mask[MYSQL_AUDIT_GLOBAL_VARIABLE_CLASS] != 0) {
         log(kError, "%s",
             "UNINSTALL PLUGIN is refused: with GLOBAL_VARIABLE in tacho_event_classes the next "
@@ -221,16 +222,16 @@ int begin_uninstall(MYSQL_PLUGIN) noexcept {
     return 0;
 }
 
-// The server calls this when no session holds the plugin any more: none of its events is in flight,
-// and none waits for room. A trace may be: of a session that is not recorded. It also calls this
-// after an init that has failed (8.0.33), which has left nothing behind.
+// The server calls this when no session uses the plugin any more: none of its events is in flight,
+// and none waits for space. A trace may be, of a session that is not recorded. It is also called
+// after a failed init (8.0.33), which has left nothing behind.
 int deinit(MYSQL_PLUGIN) noexcept {
     if (!g_runs) {
         return 0;
     }
     g_runs = false;
     apply_traces(TACHO_TRACES_OFF);
-    while (!close_visits(kStopPatienceMs)) {
+    while (!close_visits(kStopTimeoutMs)) {
         log(kWarning, "%s", "the end of a trace takes long: the plugin waits for it");
     }
     (void)unregister_privileges();

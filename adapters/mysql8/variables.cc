@@ -1,8 +1,8 @@
 // Zone: cold
 // SPDX-License-Identifier: GPL-2.0-only
 //
-// The plugin's variables. 8.0 wants a list of structures in place of calls, and reads it as soon as
-// the library is loaded: so they are "registered" by the library's initialisation, from the same
+// The plugin's variables. 8.0 requires a list of structures instead of calls, and reads it as soon
+// as the library is loaded: so they are "registered" by the library's initialisation, from the same
 // tables as those of the component.
 #include "variables.h"
 
@@ -20,7 +20,7 @@ namespace {
 
 constexpr size_t kVariablesMax = TACHO_SETTING_COUNT;
 
-// As DECLARE_MYSQL_SYSVAR_* have them, but to be filled at run time.
+// As DECLARE_MYSQL_SYSVAR_* define them, but filled at run time.
 struct Flag {
     MYSQL_PLUGIN_VAR_HEADER;
     bool* value;
@@ -117,7 +117,7 @@ bool register_variable(const char* name, int flags, const char* comment,
     if (!fill(variable, flags, check_arg, value)) {
         return false;
     }
-    // All begin alike.
+    // All have the same beginning.
     variable->flag.flags = flags;
     variable->flag.name = name;
     variable->flag.comment = comment;
@@ -128,14 +128,15 @@ bool register_variable(const char* name, int flags, const char* comment,
     return true;
 }
 
-// The server takes them all away itself.
+// The server removes all of them itself.
 bool unregister_variable(const char*) noexcept {
     return true;
 }
 
 namespace {
 
-// When the library is loaded. What it reads is constant: the order of initialisation is no matter.
+// When the library is loaded. It reads only constants, so the order of initialisation does not
+// matter.
 const bool g_complete = register_variables() && register_text_variables();
 
 } // namespace

@@ -7,10 +7,10 @@
 
 namespace tacho {
 
-// What the server reads when it has loaded the library, before init; ends with null.
+// The server reads this after it has loaded the library, before init; ends with null.
 extern SYS_VAR* g_system_variables[];
 
-// Whether there was room for all of them.
+// Whether all variables fit into the array.
 bool variables_are_complete() noexcept;
 
 } // namespace tacho

@@ -385,8 +385,8 @@ fn a_renamed_file_keeps_its_lines_and_a_new_one_continues() {
         fs::copy(&path, kept.join(path.file_name().expect("a name"))).expect("copying");
     }
     Audit::of(&kept, &run).expect("a readable log").assert_complete(&tally);
-    assert_eq!(count_of(&server, "was renamed by somebody"), 1);
-    server.assert_clean_log(&[ALLOWED, &["was renamed by somebody"]].concat());
+    assert_eq!(count_of(&server, "was renamed by another process"), 1);
+    server.assert_clean_log(&[ALLOWED, &["was renamed by another process"]].concat());
     clean_up(disk, &directory("renamed"));
 }
 

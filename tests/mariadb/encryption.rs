@@ -113,7 +113,7 @@ fn closed_files_can_only_be_read_with_the_key() {
     for (path, why) in [
         (log.keys.join("missing"), "No such file"),
         (secret.clone(), "SECRET key"),
-        (log.path.clone(), "no plain file"),
+        (log.path.clone(), "not a regular file"),
     ] {
         let error = conn.query_drop(set(&path)).expect_err("refused").to_string();
         assert!(error.contains("1231") && error.contains(why), "{error}");

@@ -120,7 +120,7 @@ fn the_figures_are_those_of_the_directory() {
     assert!(small["Tacho_oldest_time"] > packed["Tacho_oldest_time"], "{small:?}");
     set(&mut conn, "rotate_interval_s = 0");
     wait::until("no time is set", || status(&mut conn)["Tacho_rotate_due_time"].is_empty());
-    server.assert_clean_log(&["stays as it is and is not compressed", "this is no plain file"]);
+    server.assert_clean_log(&["stays as it is and is not compressed", "not a regular file"]);
 }
 
 #[test]

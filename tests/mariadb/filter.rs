@@ -450,7 +450,7 @@ fn a_wrong_filter_at_the_start_records_everything() {
     let complaints = server.complaints(&["max_open_files"]);
     assert!(
         complaints.iter().any(|line| line.contains("`hide` is none of")
-            && line.contains("Everything is recorded until a right filter is set")),
+            && line.contains("Everything is recorded until a valid filter is set")),
         "{complaints:?}"
     );
     let lines = recorded::read(&log_of(&server)).expect("the log");

@@ -315,7 +315,7 @@ fn it_stays_while_a_session_waits_for_room() {
     audit.assert_declared(&tally);
     let missing = tally.acknowledged.iter().filter(|tag| !audit.counts.contains_key(tag)).count();
     assert_eq!(missing, 0, "only root's statements were dropped");
-    let says_so = server.complaints(&[]).iter().any(|line| line.contains("recording goes on"));
+    let says_so = server.complaints(&[]).iter().any(|line| line.contains("recording continues"));
     assert_eq!(says_so, release() == Release::Mysql97);
     assert_eq!(place.arena_count(), 0);
 }

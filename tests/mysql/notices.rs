@@ -278,7 +278,7 @@ fn a_word_that_is_none_is_refused() {
     root.query_drop("DO 1").expect("an answer");
     let log = server.error_log();
     assert!(
-        log.contains(&named("tacho.event_classes: `PARTY` is none of AUTHENTICATION")),
+        log.contains(&named("tacho.event_classes: `PARTY` is not one of AUTHENTICATION")),
         "{log}"
     );
 }

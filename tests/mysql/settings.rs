@@ -342,7 +342,7 @@ mod v97 {
         assert_shown(&server, &texts, "installed");
         one(&server, &named(&format!("SET GLOBAL tacho.filter = '{SKIPS_ROBOT}'")));
         texts[4].2 = SKIPS_ROBOT.to_owned();
-        assert_shown(&server, &texts, "a right filter is set");
+        assert_shown(&server, &texts, "a valid filter is set");
         one(&server, uninstall());
         server.stop().expect("stopping");
         let complaints = server.complaints(&[]);

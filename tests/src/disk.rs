@@ -23,8 +23,7 @@ const NO_SPACE: i32 = 28;
 
 /// Expected messages in the error log while the log cannot be written. Messages about the seal only
 /// appear if a checkpoint became due in that time, as on a busy machine.
-pub const FAILED_WRITES: &[&str] =
-    &["tacho: cannot append to", "its seal cannot be written at the moment"];
+pub const FAILED_WRITES: &[&str] = &["tacho: cannot append to", "its seal cannot be written"];
 
 /// A log directory that can be made unwritable.
 #[derive(Debug)]

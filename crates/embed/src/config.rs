@@ -14,8 +14,8 @@ fn bytes(text: &[u8]) -> Bytes {
     Bytes { data: text.as_ptr(), len: text.len() }
 }
 
-/// Records it, as the thread that executes the connection that has changed the setting. `false`: the
-/// arena has no room; nothing was waited for, and nothing counted.
+/// Records it, on the thread that executes the connection that changed the setting. `false`: the
+/// arena is full; this neither waits nor counts a loss.
 pub fn record(probe: &Probe, change: &ConfigChange) -> bool {
     let ConfigChange { who, variable, old_value, new_value, .. } = change;
     let values = [&old_value[..], new_value].concat();
@@ -40,12 +40,12 @@ pub fn record(probe: &Probe, change: &ConfigChange) -> bool {
         text: bytes(&values),
         ..Event::EMPTY
     };
-    // A chunk of its own: that of the thread is known to the adapter alone.
+    // A chunk of its own: only the adapter knows the thread's chunk.
     let mut open = OpenChunk::default();
-    // SAFETY: the probe is valid; this thread executes the connection, if it is one, and is in no
-    // callback of the server meanwhile.
+    // SAFETY: the probe is valid; this thread executes the connection, if there is one, and is in
+    // no callback of the server meanwhile.
     let session = unsafe { tacho_probe_session(probe, who.conn, event.ts_us) };
-    // SAFETY: all texts outlive the call; `open` is of this thread and of no arena yet.
+    // SAFETY: all texts outlive the call; `open` belongs to this thread and to no arena yet.
     let emitted = unsafe { producer::emit(&probe.arena, &mut open, session, &event) };
     producer::release(&probe.arena, &mut open);
     emitted == Emitted::Accepted
@@ -58,9 +58,9 @@ mod tests {
     use tacho_recorder::control::{ConfigChange, Who};
     use tacho_ring::sync::Ordering;
 
-    /// However large it is, and though the settings say that records wait.
+    /// Whatever its size, and although the settings say that records wait.
     #[test]
-    fn a_change_that_finds_no_room_is_refused_at_once_and_not_counted() {
+    fn a_change_that_does_not_fit_is_refused_at_once_and_not_counted() {
         for (conn, bytes) in [(0, 10), (7, 10), (0, 300_000), (7, 300_000)] {
             let directory = tempfile::tempdir().unwrap();
             let path = directory.path();

@@ -1,4 +1,4 @@
-//! Who may read closed files: the file with their public keys is read here, for the writer.
+//! The recipients of closed files: reads the file with their public keys, for the writer.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -6,14 +6,14 @@ use std::sync::Arc;
 use tacho_logdir::Recipients;
 use tacho_recorder::control::{ConfigChange, Control, Encryption, Who};
 
-/// What is to be done with a file of recipients; see `tacho_encryption_mode`.
+/// How to use a file of recipients; see `tacho_encryption_mode`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// Say whether it is right.
+    /// Only check it.
     Check,
-    /// Use it, if it is right.
+    /// Use it, if it is valid.
     Apply,
-    /// Use it; if it is wrong, remember that files should be encrypted and cannot be.
+    /// Use it; if it is invalid, remember that files should be encrypted and cannot be.
     Begin,
 }
 
@@ -27,8 +27,8 @@ impl Mode {
     }
 }
 
-/// Takes a file into use, as `who` wants; an empty path means that nothing is encrypted. Returns what the log has to
-/// tell of it.
+/// Takes a file into use, on behalf of `who`; with an empty path, files are not encrypted. Returns
+/// the change for the log.
 ///
 /// # Errors
 /// What is wrong with the file.
@@ -58,7 +58,7 @@ pub fn set(
     };
     let new_value = keys(&encryption);
     let old_value = keys(&control.set_encryption(encryption));
-    // A path says nothing about whose keys are in the file.
+    // A path does not show whose keys are in the file.
     let variable = b"encryption_recipients".to_vec();
     Ok((old_value != new_value).then_some(ConfigChange {
         who,

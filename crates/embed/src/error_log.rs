@@ -1,8 +1,8 @@
 //! Messages to the server's error log.
 //!
-//! The server's standard error is its error log. A message is one write(2) of one whole
-//! line in the server's form, so that lines of several threads do not mix. Times come from
-//! the server's own zone handling in glibc: this is the cold zone, and rare.
+//! The server's standard error is its error log. Each message is one write(2) of one whole line in
+//! the server's format, so that lines of several threads do not mix. Times come from the server's
+//! own zone handling in glibc: this is the cold zone, and rare.
 
 use std::io::Write;
 use tacho_recorder::control::Severity;
@@ -30,9 +30,9 @@ pub fn write(severity: Severity, text: &str) {
         local.tm_hour,
         local.tm_min,
         local.tm_sec,
-        // One line a message, whatever a path or an error text may hold.
+        // One line per message, whatever a path or an error text contains.
         text.replace(['\n', '\r'], " ")
     );
-    // An error log that cannot be written has nowhere to say so.
+    // There is no other place to report a failure of the error log.
     let _ = std::io::stderr().lock().write_all(line.as_bytes());
 }

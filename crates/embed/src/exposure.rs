@@ -1,7 +1,8 @@
-//! What an account with the privilege FILE can reach, said once at start.
+//! Reports once at start what an account with the privilege FILE can reach.
 //!
-//! The recorder keeps SQL away from the arena and the signing key (`tacho_logdir::private_file`). It
-//! cannot do so where the server reads every file, and never for the log, which people read as files.
+//! The recorder keeps SQL away from the arena and the signing key (`tacho_logdir::private_file`).
+//! It cannot do so if the server can read every file, and never for the log, which people read as
+//! files.
 
 use std::ffi::{CStr, c_char};
 use std::path::Path;
@@ -10,24 +11,24 @@ use tacho_recorder::control::Severity;
 
 use crate::error_log;
 
-/// Where the server's file functions may work, as it holds it: `char *opt_secure_file_priv`
-/// (`sql/mysqld.h` of MariaDB 10.11, `sql/mysqld.h` of MySQL 8.0 and 9.7).
+/// Where the server's file functions may work, in the server's variable `char
+/// *opt_secure_file_priv` (`sql/mysqld.h` of MariaDB 10.11, `sql/mysqld.h` of MySQL 8.0 and 9.7).
 const SECURE_FILE_PRIV: &CStr = c"opt_secure_file_priv";
 
 /// Bits of `CapEff` (`linux/capability.h`): CAP_DAC_OVERRIDE and CAP_DAC_READ_SEARCH.
 const READS_EVERYTHING: u64 = 1 << 1 | 1 << 2;
 
-/// Warns if SQL may work with files anywhere.
+/// Warns if SQL may access files anywhere.
 pub(crate) fn warn(log_directory: &Path) {
-    // SAFETY: the name is terminated; the call looks it up in what is loaded.
+    // SAFETY: the name is terminated; the call looks it up in loaded libraries.
     let symbol = unsafe { libc::dlsym(libc::RTLD_DEFAULT, SECURE_FILE_PRIV.as_ptr()) };
     if symbol.is_null() {
         return;
     }
-    // SAFETY: in each release the symbol is a variable of this type, set before plugins are loaded and
-    // read-only afterwards; the server reads it in the same way.
+    // SAFETY: in each release the symbol is a variable of this type, set before plugins are loaded
+    // and read-only afterwards; the server reads it in the same way.
     let value = unsafe { *symbol.cast::<*const c_char>() };
-    // SAFETY: if it is not null, it is a terminated text that stays.
+    // SAFETY: if it is not null, it is a terminated text that stays valid.
     if !is_everywhere((!value.is_null()).then(|| unsafe { CStr::from_ptr(value) })) {
         return;
     }
@@ -35,12 +36,12 @@ pub(crate) fn warn(log_directory: &Path) {
     error_log::write(Severity::Warning, &text(log_directory, reads_everything(&status)));
 }
 
-/// Null is MariaDB's default. MySQL says `NULL`, as a text, for nowhere.
+/// Null is MariaDB's default. On MySQL, the text `NULL` means nowhere.
 fn is_everywhere(secure_file_priv: Option<&CStr>) -> bool {
     secure_file_priv.is_none_or(CStr::is_empty)
 }
 
-/// Whether this process opens files without permission; `status` is `/proc/self/status`.
+/// Whether this process can open files without permission; `status` is `/proc/self/status`.
 fn reads_everything(status: &str) -> bool {
     let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
     let effective = effective.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok());
@@ -85,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_be_read_is_named() {
+    fn the_warning_names_what_can_be_read() {
         let log = Path::new("/var/lib/mysql/tacho");
         assert!(!text(log, false).contains("arena"));
         assert!(text(log, true).contains("signing key"));

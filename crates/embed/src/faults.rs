@@ -1,4 +1,4 @@
-//! What was wrong when the recorder started, until it is right: SHOW STATUS has it, and the log.
+//! Faults of the configuration at the start, until they are fixed: for SHOW STATUS and the log.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -7,9 +7,9 @@ use std::sync::{Mutex, PoisonError};
 pub enum Fault {
     /// The filter: everything is recorded.
     Filter,
-    /// Who may read closed files: they are not encrypted.
+    /// The recipients of closed files: they are not encrypted.
     Encryption,
-    /// The rules that rewrite: no statement is rewritten.
+    /// The rewrite rules: no statement is rewritten.
     Rewrite,
 }
 
@@ -31,18 +31,18 @@ impl Fault {
     }
 }
 
-/// Of each, what is wrong with it; empty: nothing.
+/// The error of each part; empty: none.
 #[derive(Debug, Default)]
 pub struct Faults([Mutex<String>; 3]);
 
 impl Faults {
-    /// Says what is wrong, or that nothing is. Returns what was said before, if that is another text.
+    /// Sets or clears an error. Returns the previous text, if it differs.
     pub fn set(&self, fault: Fault, text: &str) -> Option<String> {
         let mut current = self.0[fault as usize].lock().unwrap_or_else(PoisonError::into_inner);
         (*current != text).then(|| std::mem::replace(&mut *current, text.to_owned()))
     }
 
-    /// What is wrong.
+    /// The error.
     pub fn text(&self, fault: Fault) -> String {
         self.0[fault as usize].lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_change_is_told_once() {
+    fn each_change_is_reported_once() {
         let faults = Faults::default();
         assert_eq!(faults.set(Fault::Filter, ""), None);
         assert_eq!(faults.set(Fault::Filter, "wrong").as_deref(), Some(""));

@@ -15,10 +15,10 @@ use tacho_ring::codec::Bytes;
 use tacho_ring::sync::{AtomicU64, Ordering};
 use tacho_ring::sys;
 
-/// A compiled filter at an address that query threads know.
+/// A compiled filter at an address that is known to query threads.
 struct Published(NonNull<Compiled>);
 
-// SAFETY: what is there is not changed, and freed by whoever has this.
+// SAFETY: the content never changes, and is freed by the owner of this.
 unsafe impl Send for Published {}
 
 impl Published {
@@ -31,7 +31,7 @@ impl Published {
 
 impl Drop for Published {
     fn drop(&mut self) {
-        // SAFETY: leaked by `new`, as boxes of these types, and nobody looks at them any more.
+        // SAFETY: leaked by `new`, as boxes of these types, and no thread reads them any more.
         unsafe {
             let compiled = Box::from_raw(self.0.as_ptr());
             let Bytes { data, len } = compiled.bytes;
@@ -43,8 +43,8 @@ impl Drop for Published {
 /// Number of the last filter of this process.
 static GENERATION: AtomicU64 = AtomicU64::new(0);
 
-/// A number that no filter has had, also before this library was loaded anew: threads may still
-/// have what an older one has said.
+/// A number that no filter has had, even before this library was loaded anew: threads may still
+/// have decisions of an older filter.
 fn next_generation() -> u64 {
     let now_s = (sys::now_us() / 1_000_000) as u64 & 0xffff_ffff;
     let next = |last: u64| now_s.max(last + 1);
@@ -54,10 +54,10 @@ fn next_generation() -> u64 {
 
 #[derive(Default)]
 struct State {
-    /// Text of the filter that is in use.
+    /// Text of the filter in use.
     text: String,
     current: Option<Published>,
-    /// Somebody was looking when these were replaced.
+    /// Replaced filters that a thread was reading at that time.
     retired: Vec<Published>,
 }
 
@@ -65,23 +65,25 @@ struct State {
 #[derive(Default)]
 pub struct Filters {
     state: Mutex<State>,
-    /// How many rules the filter in use has. SHOW STATUS asks while the server holds a lock that
-    /// all sessions take: it must not wait for `state`.
+    /// Number of rules of the filter in use. SHOW STATUS reads it while the server holds a lock
+    /// that all sessions take: it must not wait for `state`.
     count: AtomicU64,
 }
 
 /// Reads a filter from a file.
 pub fn read_file(path: &Path) -> Result<String, String> {
-    let told = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
-    // A pipe is not waited for.
+    let with_path = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
+    // Non-blocking, for the case of a pipe.
     let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path);
-    let file = file.map_err(|error| told(&error))?;
-    if !file.metadata().map_err(|error| told(&error))?.is_file() {
-        return Err(told(&"this is no plain file"));
+    let file = file.map_err(|error| with_path(&error))?;
+    if !file.metadata().map_err(|error| with_path(&error))?.is_file() {
+        return Err(with_path(&"not a regular file"));
     }
     let mut text = String::new();
-    // One byte more than is accepted: what is longer is refused, not cut.
-    file.take(TEXT_BYTES_MAX as u64 + 1).read_to_string(&mut text).map_err(|error| told(&error))?;
+    // One byte more than is accepted: a longer filter is refused, not truncated.
+    file.take(TEXT_BYTES_MAX as u64 + 1)
+        .read_to_string(&mut text)
+        .map_err(|error| with_path(&error))?;
     Ok(text)
 }
 
@@ -93,26 +95,26 @@ impl Filters {
     /// Checks a filter.
     ///
     /// # Errors
-    /// Where it is wrong, and how.
+    /// Where it is wrong, and why.
     pub fn check(text: &str, server: &Server) -> Result<Vec<u8>, String> {
         compile(text, server).map_err(|error| error.to_string())
     }
 
-    /// What a filter leaves out that an audit should have.
+    /// A warning about statements that a filter leaves out but an audit should have.
     pub fn warning(text: &str, server: &Server) -> Option<String> {
         let bytes = Self::check(text, server).ok()?;
         server.warning(&Program::new(&bytes))
     }
 
-    /// Number of rules of the filter in use. Waits for nothing.
+    /// Number of rules of the filter in use. Does not wait.
     pub fn rule_count(&self) -> u64 {
         self.count.load(Ordering::Relaxed)
     }
 
-    /// Puts a filter in the place of the one before. Returns the text of that one.
+    /// Replaces the filter. Returns the text of the previous one.
     ///
     /// # Errors
-    /// As [`Filters::check`]; the one before then stays.
+    /// As [`Filters::check`]; the previous filter then stays.
     pub fn set(
         &self,
         text: &str,
@@ -124,9 +126,9 @@ impl Filters {
         let mut guard = self.state();
         let state = &mut *guard;
         let version = control.set_filter(bytes.clone());
-        // SYNC filter: before the filter and its epoch, which are published with Release: who reads a
-        // record that the new filter has judged finds this number behind it, also in another
-        // process (`note_due_filter` of the recorder).
+        // SYNC filter: before the filter and its epoch, which are published with Release: a reader
+        // of a record that the new filter let through finds at least this number, also in another
+        // process (`note_due` of the recorder).
         let settings = &probe.arena.shared().settings.0;
         settings.filter_version.store(version, Ordering::Relaxed);
         let next = (!bytes.is_empty()).then(|| Published::new(&bytes));
@@ -137,7 +139,8 @@ impl Filters {
         let epoch = if next.is_some() { next_generation() << 32 } else { 0 };
         // SYNC epoch: Release pairs with the Acquires in `tacho_probe`.
         probe.filter.epoch.store(epoch, Ordering::Release);
-        // Relaxed: who sees it asks the filter itself, and keeps no answer of an older one.
+        // Relaxed: a thread that sees it evaluates the filter itself, and keeps no decision of an
+        // older one.
         let program = Program::new(&bytes);
         let has_block = program.uses() & USES_BLOCK != 0;
         probe.filter.has_block.store(u32::from(has_block), Ordering::Relaxed);
@@ -157,7 +160,7 @@ mod tests {
     use tacho_recorder::arena_file::ArenaFile;
 
     #[test]
-    fn the_number_of_rules_is_told_while_another_filter_is_put_in_force() {
+    fn the_number_of_rules_is_available_while_a_filter_is_replaced() {
         let arena = Box::leak(Box::new(ArenaFile::placeholder().unwrap())).arena();
         let probe = Probe::keyed(arena, 1, random_key());
         let (filters, control) = (Filters::default(), Control::default());
@@ -170,15 +173,15 @@ mod tests {
             let set = filters.set(text, &Server::default(), &probe, &control);
             assert_eq!((set.is_ok(), filters.rule_count()), (is_right, expected), "{text}");
         }
-        // As `set` has it.
+        // As `set` does.
         let _held = filters.state();
         assert_eq!(filters.rule_count(), 2);
     }
 
     #[test]
-    fn files_that_are_none() {
+    fn files_that_cannot_be_filters() {
         let missing = read_file(Path::new("/nonexistent/filter.json")).unwrap_err();
         assert!(missing.contains("/nonexistent/filter.json"), "{missing}");
-        assert!(read_file(Path::new("/dev/null")).unwrap_err().contains("no plain file"));
+        assert!(read_file(Path::new("/dev/null")).unwrap_err().contains("not a regular file"));
     }
 }

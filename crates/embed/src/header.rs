@@ -16,7 +16,7 @@ use crate::{
 
 const HEADER: &str = include_str!("../../../include/tacho_embed.h");
 
-/// `NAME = number` and `sizeof(..) == number` / `offsetof(..) == number`, as they are written.
+/// `NAME = number` and `sizeof(..) == number` / `offsetof(..) == number`, as written in the header.
 fn numbers(separator: &str, wanted: impl Fn(&str) -> bool) -> BTreeMap<String, usize> {
     let pairs = HEADER.lines().flat_map(|line| line.split([',', '{'].as_slice()));
     let whole = HEADER.lines();
@@ -87,7 +87,7 @@ fn fields() -> BTreeSet<String> {
     let mut fields = BTreeSet::new();
     for part in HEADER.split("typedef struct ").skip(1) {
         let Some((name, rest)) = part.split_once(" {").filter(|it| !it.0.contains(' ')) else {
-            // Only a name.
+            // Only a declaration.
             continue;
         };
         let (body, _) = rest.split_once(&format!("}} {name};")).expect("the end of a struct");

@@ -1,13 +1,12 @@
 //! Zone: cold. The recorder inside a database server: C interface and writer thread.
 //!
-//! One staticlib carries the whole of Tachograph into an adapter: this crate, the recorder
-//! and the probe (whose C functions it re-exports by linking it). Every function here runs
-//! under [`guard`]: no panic crosses into the server.
+//! One staticlib brings all of Tachograph into an adapter: this crate, the recorder and the probe
+//! (whose C functions it re-exports by linking it). Every function here runs under [`guard`]: no
+//! panic reaches the server.
 //!
 //! The C side is `include/tacho_embed.h`.
 
 mod config;
-mod door;
 mod encryption;
 mod error_log;
 mod exposure;
@@ -15,8 +14,9 @@ mod faults;
 mod filter;
 #[cfg(test)]
 mod header;
+mod listener;
+mod lock_wait;
 mod outside;
-mod patience;
 mod priority;
 mod recorder;
 mod rewrite;
@@ -34,7 +34,7 @@ use tacho_probe::Probe;
 use tacho_recorder::control::{ConfigChange, Severity, Who};
 use tacho_settings::Setting;
 
-// The probe's functions are only called from C++; this keeps them in the library.
+// Only C++ calls the probe's functions; this keeps them in the library.
 #[doc(hidden)]
 pub use tacho_probe::{
     tacho_probe_block, tacho_probe_decide, tacho_probe_emit, tacho_probe_end_known,
@@ -66,13 +66,13 @@ pub struct EmbedStatus {
     pub records_written: u64,
     /// Bytes in the files.
     pub bytes_written: u64,
-    /// Records that no filter wanted.
+    /// Records that the filter discarded.
     pub records_filtered: u64,
     /// Sum of the four causes.
     pub records_lost: u64,
     /// Lost after waiting too long.
     pub records_lost_timeout: u64,
-    /// Lost because the policy is to drop.
+    /// Lost because of the policy DROP.
     pub records_lost_dropped: u64,
     /// Lost because memory was damaged.
     pub records_lost_corrupt: u64,
@@ -88,17 +88,17 @@ pub struct EmbedStatus {
     pub write_errors: u64,
     /// Rules of the filter.
     pub filter_rules: u64,
-    /// How often the log was brought to the device.
+    /// How often the log was flushed to the device.
     pub sync_count: u64,
-    /// How long that took, µs.
+    /// Total time of these flushes, µs.
     pub sync_time_us: u64,
-    /// Statements that began before their line was on the device, though it was asked for.
+    /// Statements that began before their line was on the device, although SYNC was set.
     pub sync_given_up: u64,
     /// Closed files that retention has removed.
     pub files_removed: u64,
     /// Closed files that were compressed.
     pub files_compressed: u64,
-    /// Room for the log, bytes.
+    /// Free space for the log, bytes.
     pub disk_free_bytes: u64,
     /// Sessions that have a slot.
     pub sessions: u64,
@@ -110,19 +110,19 @@ pub struct EmbedStatus {
     pub files: u64,
     /// Bytes of all of them on the disk.
     pub files_bytes: u64,
-    /// How far back they go, days.
+    /// Age of the oldest one, days.
     pub files_days: u64,
     /// Closed files that wait to be compressed or encrypted.
     pub files_to_pack: u64,
-    /// How much of the log is not written in the other format yet, bytes of lines.
+    /// Backlog of the other format, bytes of lines.
     pub format_behind_bytes: u64,
-    /// Statements that a rule has kept from being executed.
+    /// Statements that a rule blocked.
     pub statements_blocked: u64,
     /// Statements that a rule has rewritten.
     pub statements_rewritten: u64,
-    /// Rules that rewrite.
+    /// Rewrite rules.
     pub rewrite_rules: u64,
-    /// A rule matched, and there was no memory for the new text.
+    /// A rule matched, but there was not enough memory for the new text.
     pub rewrites_failed: u64,
 }
 
@@ -136,7 +136,7 @@ pub enum StatusText {
     CurrentFile,
     /// The arena.
     Arena,
-    /// Who writes the log.
+    /// The process that writes the log.
     Writer,
     /// The oldest log file.
     OldestFile,
@@ -328,7 +328,7 @@ unsafe fn who_of(who: *const WhoStrings) -> Who {
     }
 }
 
-/// Whether something has worked, with the cause in `error` if it has not.
+/// Returns whether an operation succeeded; otherwise its cause is in `error`.
 ///
 /// # Safety
 /// `error` is valid for `error_bytes` bytes.
@@ -350,7 +350,7 @@ pub unsafe extern "C" fn tacho_embed_fault(recorder: &Recorder, fault: i32, text
     let text = unsafe { string(text) }.to_string_lossy();
     guard((), || {
         if let Some(fault) = faults::Fault::of(fault) {
-            recorder.tell_fault(Who::default(), fault, &text);
+            recorder.report_fault(Who::default(), fault, &text);
         }
     });
 }
@@ -464,9 +464,9 @@ pub unsafe extern "C" fn tacho_embed_read_text(
 
 /// See `include/tacho_embed.h`.
 #[unsafe(no_mangle)]
-pub extern "C" fn tacho_embed_stop(recorder: Option<Box<Recorder>>, patience_ms: u64) {
+pub extern "C" fn tacho_embed_stop(recorder: Option<Box<Recorder>>, timeout_ms: u64) {
     if let Some(recorder) = recorder {
-        guard((), || recorder.stop(patience_ms));
+        guard((), || recorder.stop(timeout_ms));
     }
 }
 

@@ -27,19 +27,19 @@ use crate::config;
 use crate::encryption::{self, Mode};
 use crate::faults::{Fault, Faults};
 use crate::filter::Filters;
+use crate::lock_wait::LockWait;
 use crate::outside::Outside;
-use crate::patience::Patience;
 use crate::rewrite::{self, List, Rewriting};
 use crate::supervisor::Supervisor;
 use crate::{EmbedStatus, StatusText, error_log, exposure};
 
-/// What a recorder is started with.
+/// Configuration of a recorder.
 pub struct Config {
-    /// Where the log files go.
+    /// Directory of the log files.
     pub log_directory: PathBuf,
-    /// Where the arena goes.
+    /// Directory of the arena.
     pub arena_directory: PathBuf,
-    /// Where the signing key lies; empty: the log is not sealed.
+    /// Path of the signing key; empty: the log is not sealed.
     pub signing_key_file: PathBuf,
     /// Server and version.
     pub server: String,
@@ -47,24 +47,24 @@ pub struct Config {
     pub arena_bytes: u64,
     /// Not 0 when the server shuts down.
     pub ending: Option<&'static AtomicU8>,
-    /// Whether the adapter sends which tables a statement touches.
+    /// Whether the adapter sends the tables of statements.
     pub tables: bool,
-    /// Whether it knows the program name of a connection.
+    /// Whether the adapter knows the program name of a connection.
     pub program: bool,
-    /// Whether a recorder outside the server is to write.
+    /// Whether a recorder outside the server should write.
     pub external: bool,
-    /// Whether the server can be told not to execute a statement.
+    /// Whether the server can block a statement.
     pub blocks: bool,
 }
 
-/// See the module documentation.
+/// A recorder, see the module documentation.
 pub struct Recorder {
     probe: Probe,
     arena_file: Option<ArenaFile>,
     arena_path: String,
     control: Arc<Control>,
     status: Arc<Status>,
-    /// Set by the writer when everything is written, or it gave up.
+    /// Set by the writer when everything is written.
     drained: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
     outside: Arc<Outside>,
@@ -85,15 +85,17 @@ fn log() -> Log {
     Box::new(error_log::write)
 }
 
-/// Opens the log. A recorder outside the server may be at what a dead server has left: it is waited for.
+/// Opens the log. Waits for a recorder outside the server that recovers what a dead server left.
 fn open(config: &Config) -> Result<(LogFiles, u64), OpenError> {
-    let mut patience = Patience::new(&config.log_directory, config.external);
+    let mut lock_wait = LockWait::new(&config.log_directory, config.external);
     let Config { log_directory, signing_key_file, .. } = config;
     let names = SettingNames::of_server(&config.server);
     loop {
         let is_ending = config.ending.is_some_and(|it| it.load(Ordering::Relaxed) != 0);
         match opening::open(log_directory, signing_key_file, names, &error_log::write) {
-            Err(error) if error.locked_by().is_some() && !is_ending && patience.goes_on(&error) => {
+            Err(error)
+                if error.locked_by().is_some() && !is_ending && lock_wait.continues(&error) =>
+            {
                 std::thread::sleep(Duration::from_millis(20));
             }
             opened => return opened,
@@ -105,7 +107,7 @@ fn canonical(directory: &Path) -> Result<PathBuf, Failure> {
     std::fs::canonicalize(directory).map_err(|e| format!("{}: {e}", directory.display()).into())
 }
 
-/// Whether it is a setting that the arena has.
+/// Whether the setting is one of the arena's.
 fn set_in_arena(settings: &ArenaSettings, setting: Setting, value: u64) -> bool {
     let word = match setting {
         Setting::Logging => &settings.logging,
@@ -123,7 +125,7 @@ fn set_in_arena(settings: &ArenaSettings, setting: Setting, value: u64) -> bool 
 }
 
 impl Recorder {
-    /// Recovers what a crash has left, makes the arena, starts the writer.
+    /// Recovers what a crash left, creates the arena, starts the writer.
     pub fn start(config: &Config) -> Result<Recorder, Failure> {
         let (files, last_seq) = open(config)?;
         let log_directory = canonical(&config.log_directory)?;
@@ -132,8 +134,8 @@ impl Recorder {
         control.set_names(names);
         let status = Arc::new(Status::default());
         let (control_too, status_too) = (control.clone(), status.clone());
-        // Before anything new: what the last server did not get to write. Before the new arena,
-        // too: there may not be room for both.
+        // Before any new line, and before the new arena, because there may not be space for both:
+        // what the last server did not write.
         let nothing = ArenaFile::placeholder()?;
         let writer = Writer::new(nothing.arena(), files, last_seq, control_too, status_too, log());
         let (writer, recovered) =
@@ -149,7 +151,7 @@ impl Recorder {
                 error_log::write(Severity::Error, &text);
             }
         }
-        // Nothing of what was recovered takes up room any more.
+        // The recovered arenas no longer use memory.
         let writer = writer.with_arena(nothing.arena());
         let arena_file = ArenaFile::create(
             &config.arena_directory,
@@ -157,7 +159,7 @@ impl Recorder {
             &log_directory,
             &config.server,
         )?;
-        // Before the first record: where it is may be asked when the setting is another one.
+        // Before the first record: the next start may have another arena directory.
         if let Err(error) = arena_list::add(&log_directory, arena_file.path()) {
             let text = format!(
                 "{} cannot be written: {error}. If {} is changed after a crash, what the crash has \
@@ -172,8 +174,8 @@ impl Recorder {
         let mut writer = writer.with_arena(ArenaSource::of_new(&arena_file));
         drop(nothing);
         writer.note(EventKind::Start, &config.server);
-        // In the file before the first statement: what recovery may have to bring of this
-        // recording then follows its own `start`. If it cannot be written, the writer goes on.
+        // In the file before the first statement: if this recording must be recovered, its records
+        // then follow their own `start`. If it cannot be written, the writer continues.
         writer.round();
         let drained = Arc::new(AtomicBool::new(false));
         let outside = Arc::new(Outside::new()?);
@@ -195,7 +197,7 @@ impl Recorder {
         let arena_path = arena_file.path().display().to_string();
         let instance = INSTANCES.fetch_add(1, Ordering::Relaxed) + 1;
         Ok(Recorder {
-            // Time makes it differ from instances of an earlier load of this library, too.
+            // The time distinguishes it from instances of an earlier load of this library.
             probe: Probe::keyed(
                 arena,
                 sys::now_us() as u64 ^ (instance << 56),
@@ -222,7 +224,7 @@ impl Recorder {
         &self.probe.arena
     }
 
-    /// What the probe functions need.
+    /// The argument of the probe functions.
     pub fn probe(&self) -> &Probe {
         &self.probe
     }
@@ -237,7 +239,7 @@ impl Recorder {
         let shared = self.arena().shared();
         let has_writer = !self.thread.as_ref().is_some_and(JoinHandle::is_finished);
         match setting.spec().owner {
-            // Without a writer, who waits would wait for ever.
+            // Without a writer, a blocked session would wait for ever.
             Owner::Arena if setting == Setting::Overflow && !has_writer => {}
             Owner::Arena => {
                 set_in_arena(&shared.settings.0, setting, value);
@@ -246,14 +248,14 @@ impl Recorder {
             Owner::Writer => self.control.set(setting, value),
             Owner::Adapter => {}
         }
-        // Who waits for a chunk looks at the policy again; the writer at the interval.
+        // Sessions that wait for a chunk check the policy again, and the writer the interval.
         shared.backpressure.0.open(&Futex);
         self.ring();
     }
 
-    /// Tells the log that a setting was changed: by a record in the arena, which outlives the server.
-    /// The caller may hold locks of the server, so this waits for nothing: where the arena is full,
-    /// the change waits in this process until the writer takes it.
+    /// Records a change of a setting in the arena, which outlives the server. The caller may hold
+    /// locks of the server, so this does not wait: if the arena is full, the change is kept in this
+    /// process until the writer takes it.
     pub fn note_config(&self, change: ConfigChange) {
         if !config::record(&self.probe, &change) {
             let changes = &self.control.config_changes;
@@ -264,7 +266,7 @@ impl Recorder {
 
     /// Puts the error of a part that the recorder can run without into SHOW STATUS and the log. An
     /// empty `text` clears it.
-    pub fn tell_fault(&self, who: Who, fault: Fault, text: &str) {
+    pub fn report_fault(&self, who: Who, fault: Fault, text: &str) {
         if let Some(before) = self.faults.set(fault, text) {
             self.note_config(ConfigChange {
                 who,
@@ -276,7 +278,7 @@ impl Recorder {
         }
     }
 
-    /// What a filter can be about.
+    /// What a filter can use on this server.
     fn server(&self) -> Server {
         let name = |number| {
             let NameEntry(entry) = self.arena().name(number).unwrap_or(NameEntry([0; 32]));
@@ -292,11 +294,11 @@ impl Recorder {
         }
     }
 
-    /// Checks a filter that `who` wants, and takes it into use if it is to be `applied`. The log
+    /// Checks a filter on behalf of `who`, and takes it into use if it is to be `applied`. The log
     /// calls it `variable`.
     ///
     /// # Errors
-    /// Where it is wrong, and how.
+    /// Where it is wrong, and why.
     pub fn filter(
         &self,
         who: Who,
@@ -309,7 +311,7 @@ impl Recorder {
             return Filters::check(text, &server).map(|_| ());
         }
         let before = self.filters.set(text, &server, &self.probe, &self.control)?;
-        self.tell_fault(who.clone(), Fault::Filter, "");
+        self.report_fault(who.clone(), Fault::Filter, "");
         if before != text {
             if let Some(warning) = Filters::warning(text, &server) {
                 error_log::write(Severity::Warning, &warning);
@@ -322,19 +324,19 @@ impl Recorder {
                 new_value: text.as_bytes().to_vec(),
             });
         }
-        // Also where nothing is to be told: a recorder outside waits for each filter.
+        // Even without a change for the log: a recorder outside waits for each filter.
         self.ring();
         Ok(())
     }
 
-    /// Takes rules that rewrite into use, as `who` wants. Returns how many there are.
+    /// Takes rewrite rules into use, on behalf of `who`. Returns their number.
     ///
     /// # Errors
-    /// They cannot be kept for the next start, or are too many. Those before stay in force.
+    /// They cannot be stored for the next start, or are too many. The previous ones stay in force.
     pub fn rewrite(&self, who: Who, list: List) -> Result<u64, String> {
         let left_out = list.left_out();
         let (count, change) = self.rewriting.apply(who.clone(), list, &self.probe)?;
-        self.tell_fault(who, Fault::Rewrite, "");
+        self.report_fault(who, Fault::Rewrite, "");
         left_out.for_each(|line| error_log::write(Severity::Warning, &line));
         if let Some(change) = change {
             self.note_config(change);
@@ -342,13 +344,12 @@ impl Recorder {
         Ok(count)
     }
 
-    /// The rules that rewrite.
+    /// The rewrite rules.
     pub fn rewriting(&self) -> &Rewriting {
         &self.rewriting
     }
 
-    /// Takes the rules that rewrite into use that were in force at last. Returns how many there
-    /// are.
+    /// Takes the rewrite rules into use that were last in force. Returns their number.
     pub fn restore_rewrite(&self) -> u64 {
         let restored = self.rewriting.kept().and_then(|kept| match kept {
             Some(list) => self.rewrite(Who::default(), list),
@@ -357,12 +358,12 @@ impl Recorder {
         restored.unwrap_or_else(|error| {
             let text = format!("no statement is rewritten: {error}");
             error_log::write(Severity::Error, &text);
-            self.tell_fault(Who::default(), Fault::Rewrite, &error);
+            self.report_fault(Who::default(), Fault::Rewrite, &error);
             0
         })
     }
 
-    /// Checks a file with the keys of those who may read closed files, or takes it into use.
+    /// Checks a file with the keys of the recipients of closed files, or takes it into use.
     ///
     /// # Errors
     /// What is wrong with it.
@@ -372,13 +373,13 @@ impl Recorder {
             Err(why) => {
                 if mode == Mode::Begin {
                     let name = self.control.names().name(Setting::EncryptionRecipientsFile);
-                    self.tell_fault(who, Fault::Encryption, &format!("{name}: {why}"));
+                    self.report_fault(who, Fault::Encryption, &format!("{name}: {why}"));
                 }
                 return Err(why);
             }
         };
         if mode != Mode::Check {
-            self.tell_fault(who, Fault::Encryption, "");
+            self.report_fault(who, Fault::Encryption, "");
         }
         if let Some(change) = change {
             self.note_config(change);
@@ -387,26 +388,27 @@ impl Recorder {
         Ok(())
     }
 
-    /// Asks for a new log file.
+    /// Requests a new log file.
     pub fn rotate(&self) {
         self.control.rotate_now.store(true, Ordering::Relaxed);
         self.ring();
     }
 
-    /// Removes all files beyond one of the two limits with a brake, also if they are suspiciously
-    /// many.
+    /// Removes all files beyond one of the two rate-limited limits, even if their number is
+    /// suspicious.
     pub fn retain(&self, setting: Setting) {
         let wanted = match setting {
             Setting::RetentionDays => &self.control.retain_now,
             Setting::RetentionFiles => &self.control.retain_files_now,
             _ => return,
         };
-        // SYNC retain: pairs with the Acquire of the writer: it acts with the settings of before.
+        // SYNC retain: pairs with the Acquire of the writer: it acts on settings that were stored
+        // before.
         wanted.store(true, Ordering::Release);
         self.ring();
     }
 
-    /// Asks the writer to write what has ended, now.
+    /// Requests that finished statements are written now.
     pub fn flush(&self) {
         self.control.flush_now.store(true, Ordering::Relaxed);
         self.ring();
@@ -482,10 +484,10 @@ impl Recorder {
         }
     }
 
-    /// Stops: writes what there is, and keeps the arena if that cannot be done in time.
-    pub fn stop(mut self, patience_ms: u64) {
+    /// Stops: writes everything, and keeps the arena if that does not succeed in time.
+    pub fn stop(mut self, timeout_ms: u64) {
         self.arena().shared().settings.0.logging.store(0, Ordering::Relaxed);
-        self.control.patience_ms.store(patience_ms, Ordering::Relaxed);
+        self.control.stop_timeout_ms.store(timeout_ms, Ordering::Relaxed);
         self.control.stop.store(true, Ordering::Relaxed);
         self.ring();
         if let Some(thread) = self.thread.take()

@@ -1,7 +1,8 @@
-//! Rules that rewrite: compiled here, published to the query threads, and kept for the next start.
+//! Rewrite rules: compiled here, published to the query threads, and stored for the next start.
 //!
-//! They are kept in a file of the log directory, because they are in force before anybody could
-//! load them from their table. The file is there, whole and on the device, before they are in force.
+//! They are stored in a file of the log directory, because they must be in force before a client
+//! could load them from their table. The file is complete and on the device before they are in
+//! force.
 
 mod file;
 mod list;
@@ -22,10 +23,10 @@ use file::{KeptFile, sha256};
 pub use list::List;
 use list::too_many;
 
-/// Compiled rules at an address that query threads know.
+/// Compiled rules at an address that is known to query threads.
 struct Published(NonNull<CompiledRules>);
 
-// SAFETY: what is there is not changed, and freed by whoever has this.
+// SAFETY: the content never changes, and is freed by the owner of this.
 unsafe impl Send for Published {}
 
 impl Published {
@@ -38,7 +39,7 @@ impl Published {
 
 impl Drop for Published {
     fn drop(&mut self) {
-        // SAFETY: leaked by `new`, as boxes of these types, and nobody looks at them any more.
+        // SAFETY: leaked by `new`, as boxes of these types, and no thread reads them any more.
         unsafe {
             let rules = Box::from_raw(self.0.as_ptr());
             let Bytes { data, len } = rules.bytes;
@@ -49,12 +50,12 @@ impl Drop for Published {
 
 #[derive(Default)]
 struct State {
-    /// Number of the rules that were in force last.
+    /// Number of the rules that were last put in force.
     epoch: u64,
     current: Option<Published>,
-    /// Somebody was looking when these were replaced.
+    /// Replaced rules that a thread was reading at that time.
     retired: Vec<Published>,
-    /// What the log says of those in force.
+    /// The value in the log for those in force.
     shown: String,
 }
 
@@ -62,31 +63,31 @@ struct State {
 pub struct Rewriting {
     file: KeptFile,
     state: Mutex<State>,
-    /// How many are in force. SHOW STATUS asks while the server holds a lock that all sessions
-    /// take: it must not wait for `state`, which is held while a file is synced.
+    /// Number of rules in force. SHOW STATUS reads it while the server holds a lock that all
+    /// sessions take: it must not wait for `state`, which is held while a file is synced.
     count: AtomicU64,
-    /// Number of the load that began last.
+    /// Number of the last load that began.
     turns: AtomicU64,
     /// Number of the load whose rules are in force. Changed under `state`.
     turn: AtomicU64,
 }
 
-/// In the place of a number of rules: a load that began later has replaced the rules already.
+/// Instead of a number of rules: a load that began later has already replaced the rules.
 pub const SUPERSEDED: u64 = u64::MAX;
 
-/// What nobody can know: see [`Probe::keyed`].
+/// An unpredictable key: see [`Probe::keyed`].
 pub fn random_key() -> [u64; 2] {
-    // Each is the hash of nothing under a key of its own, that the operating system has given.
+    // Each is the hash of nothing with a key of its own from the operating system.
     std::array::from_fn(|_| RandomState::new().build_hasher().finish())
 }
 
-/// The sum of a counter.
+/// Sum of a counter over all shards.
 pub fn sum(probe: &Probe, counter: impl Fn(&Shard) -> &AtomicU64) -> u64 {
     probe.rewrites.shards.iter().map(|shard| counter(shard).load(Ordering::Relaxed)).sum()
 }
 
 impl Rewriting {
-    /// Of a log directory, without rules.
+    /// For a log directory, without rules.
     pub fn new(directory: &Path) -> Rewriting {
         Rewriting {
             file: KeptFile::of(directory),
@@ -101,30 +102,30 @@ impl Rewriting {
         self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// Number of rules in force. Waits for nothing.
+    /// Number of rules in force. Does not wait.
     pub fn rule_count(&self) -> u64 {
         self.count.load(Ordering::Relaxed)
     }
 
     /// A number for a load that is about to read its rules.
     pub fn next_turn(&self) -> u64 {
-        // Relaxed: a load that the client begins after another one has ended gets a higher number in
-        // any case, and of two at the same time either may be first.
+        // Relaxed: a load that the client begins after another one has ended gets a higher number
+        // in any case, and of two concurrent loads either may be first.
         self.turns.fetch_add(1, Ordering::Relaxed).wrapping_add(1)
     }
 
-    /// Whether the rules in force are those of this load. Waits for nothing.
+    /// Whether the rules in force are those of this load. Does not wait.
     pub fn is_current(&self, turn: u64) -> bool {
-        // Relaxed: an older answer is as good as one from a moment ago.
+        // Relaxed: the answer may be a moment old in any case.
         self.turn.load(Ordering::Relaxed) == turn
     }
 
-    /// Puts rules in the place of those before, unless a load with a higher number was faster:
-    /// then the answer is [`SUPERSEDED`], and the rules must be read anew. Returns how many there
-    /// are, and the change for the log.
+    /// Replaces the rules, unless a load with a higher number was faster: then the result is
+    /// [`SUPERSEDED`], and the rules must be read anew. Returns their number, and the change for
+    /// the log.
     ///
     /// # Errors
-    /// They cannot be kept, or are too many; those before stay in force.
+    /// They cannot be stored, or are too many; the previous ones stay in force.
     pub fn apply(
         &self,
         who: Who,
@@ -143,7 +144,7 @@ impl Rewriting {
             (Some(hash), _) => show(count, hash),
             (None, _) => show(count, &sha256(&text)),
         };
-        // One at a time: what is kept is what is in force.
+        // One at a time: the stored rules are those in force.
         let mut guard = self.state();
         let state = &mut *guard;
         let turn = turn.unwrap_or_else(|| self.next_turn());
@@ -151,8 +152,8 @@ impl Rewriting {
             return Ok((SUPERSEDED, None));
         }
         if restored.is_none() {
-            // Also where the same rules are in force: after an error nobody knows what the file
-            // is that the next start will find.
+            // Even if the same rules are in force: after an error the content of the file for the
+            // next start is unknown.
             self.file.keep((count > 0).then_some(&text))?;
         }
         state.epoch += 1;
@@ -163,8 +164,8 @@ impl Rewriting {
             unsafe { shard.rules.replace(address) };
         }
         let epoch = if next.is_some() { state.epoch } else { 0 };
-        // SYNC rules: Release pairs with the Acquire in `tacho_probe`: who knows the number finds
-        // rules that are not older.
+        // SYNC rules: Release pairs with the Acquire in `tacho_probe`: a thread that reads the
+        // number finds rules that are not older.
         probe.rewrites.epoch.store(epoch, Ordering::Release);
         self.count.store(count, Ordering::Relaxed);
         self.turn.store(turn, Ordering::Relaxed);
@@ -186,7 +187,7 @@ impl Rewriting {
         Ok((count, change))
     }
 
-    /// The rules that are kept; `None`: there are none.
+    /// The stored rules; `None`: there are none.
     ///
     /// # Errors
     /// They cannot be read.
@@ -196,7 +197,7 @@ impl Rewriting {
     }
 }
 
-/// What the log says of rules: how many, and the hash of the file that keeps them.
+/// The value in the log: the number of rules, and the hash of their file.
 fn show(count: u64, hash: &str) -> String {
     format!("{count} sha256:{hash}")
 }

@@ -1,4 +1,4 @@
-//! The C functions about rules that rewrite. The C side is `include/tacho_embed.h`.
+//! The C functions for rewrite rules. The C side is `include/tacho_embed.h`.
 
 use std::ffi::c_char;
 
@@ -30,8 +30,8 @@ pub extern "C" fn tacho_embed_rewrite_begin() -> Option<Box<List>> {
 /// See `include/tacho_embed.h`.
 ///
 /// # Safety
-/// `list` is null, or from [`tacho_embed_rewrite_begin`] and not given away yet; `rule` and its
-/// bytes are valid; `message` is valid for `message_bytes` bytes.
+/// `list` is null, or from [`tacho_embed_rewrite_begin`] and still owned by the caller; `rule` and
+/// its bytes are valid; `message` is valid for `message_bytes` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tacho_embed_rewrite_add(
     list: Option<&mut List>,
@@ -68,15 +68,15 @@ pub unsafe extern "C" fn tacho_embed_rewrite_faults(
     text: *mut c_char,
     bytes: usize,
 ) -> usize {
-    let told = guard(String::new(), || list.map(List::faults).unwrap_or_default());
+    let value = guard(String::new(), || list.map(List::faults).unwrap_or_default());
     // SAFETY: promised by the caller.
-    unsafe { copy_out(&told, text, bytes) };
-    told.len()
+    unsafe { copy_out(&value, text, bytes) };
+    value.len()
 }
 
 /// # Safety
 /// The bytes of `pattern` are valid; `text` is valid for `bytes` bytes.
-unsafe fn tell_normalised(
+unsafe fn copy_normalised(
     pattern: Bytes,
     which: impl FnOnce((String, String)) -> String,
     text: *mut c_char,
@@ -84,10 +84,10 @@ unsafe fn tell_normalised(
 ) -> usize {
     // SAFETY: promised by the caller.
     let pattern = unsafe { slice(&pattern) };
-    let told = guard(String::new(), || normalise(pattern).map(which).unwrap_or_default());
+    let value = guard(String::new(), || normalise(pattern).map(which).unwrap_or_default());
     // SAFETY: promised by the caller.
-    unsafe { copy_out(&told, text, bytes) };
-    told.len()
+    unsafe { copy_out(&value, text, bytes) };
+    value.len()
 }
 
 /// See `include/tacho_embed.h`.
@@ -101,7 +101,7 @@ pub unsafe extern "C" fn tacho_embed_rewrite_normalized(
     bytes: usize,
 ) -> usize {
     // SAFETY: promised by the caller.
-    unsafe { tell_normalised(pattern, |(normalised, _)| normalised, text, bytes) }
+    unsafe { copy_normalised(pattern, |(normalised, _)| normalised, text, bytes) }
 }
 
 /// See `include/tacho_embed.h`.
@@ -115,15 +115,15 @@ pub unsafe extern "C" fn tacho_embed_rewrite_digest(
     bytes: usize,
 ) -> usize {
     // SAFETY: promised by the caller.
-    unsafe { tell_normalised(pattern, |(_, digest)| digest, text, bytes) }
+    unsafe { copy_normalised(pattern, |(_, digest)| digest, text, bytes) }
 }
 
 /// See `include/tacho_embed.h`.
 ///
 /// # Safety
-/// `list` as in [`tacho_embed_rewrite_add`], and is given away; `who` as in
-/// [`tacho_embed_note_config`](crate::tacho_embed_note_config); `count` is null or valid; `error` is
-/// valid for `error_bytes` bytes.
+/// `list` as in [`tacho_embed_rewrite_add`], and ownership passes to this function; `who` as in
+/// [`tacho_embed_note_config`](crate::tacho_embed_note_config); `count` is null or valid; `error`
+/// is valid for `error_bytes` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tacho_embed_rewrite_apply(
     recorder: &Recorder,

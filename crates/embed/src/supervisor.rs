@@ -1,8 +1,8 @@
-//! The writer thread: writes the log, or watches over the recorder outside the server that does.
+//! The writer thread: writes the log, or supervises the recorder outside the server that does.
 //!
-//! The lock of the log directory is the baton. With `tacho_writer=EXTERNAL` this thread goes on
-//! writing until a recorder connects; then it closes the log, and waits at the connection. When that
-//! ends, for whatever reason, it opens the log again and goes on where the recorder has left off.
+//! The process that has the lock of the log directory writes. With `tacho_writer=EXTERNAL` this
+//! thread writes until a recorder connects; then it closes the log, and waits at the connection.
+//! When that ends, for any reason, it opens the log again and continues where the recorder stopped.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
@@ -27,25 +27,25 @@ use tacho_ring::producer::Futex;
 use tacho_ring::sys;
 use tacho_settings::Setting;
 
-use crate::door::{Candidate, Door};
 use crate::error_log;
+use crate::listener::{Candidate, Listener};
 use crate::outside::Outside;
 use crate::priority;
 
-/// How long a server that shuts down waits for a log that cannot be written, µs.
-const ENDING_PATIENCE_US: i64 = 10_000_000;
-/// How often a recorder that wants the log is looked for, ms.
+/// How long a server that is shutting down waits for a log that cannot be written, µs.
+const ENDING_TIMEOUT_US: i64 = 10_000_000;
+/// Interval between checks for a recorder that wants the log, ms.
 const LOOK_EVERY_MS: u64 = 100;
-/// How often a recorder that writes is looked at, if it says nothing, ms.
+/// Interval between checks of a silent recorder that writes, ms.
 const WATCH_EVERY_MS: i32 = 500;
-/// A recorder that has said nothing for this long hangs, µs. It speaks every second.
+/// A recorder that sent nothing for this long hangs, µs. It sends a message every second.
 const SILENCE_US: i64 = 5_000_000;
-/// So much longer than it was told a recorder may take to stop, µs.
+/// How much longer than its timeout a recorder may take to stop, µs.
 const STOP_GRACE_US: i64 = 2_000_000;
-/// How long another writer of the log is waited for until it is told of, µs.
+/// How long to wait for another writer of the log before this is reported, µs.
 const LOCKED_US: i64 = 3_000_000;
 
-/// See the module documentation.
+/// The writer thread, see the module documentation.
 pub struct Supervisor {
     pub control: Arc<Control>,
     pub status: Arc<Status>,
@@ -66,10 +66,10 @@ enum Until {
     Candidate(Candidate),
 }
 
-/// A change of a setting that the recorder was told of.
+/// A change of a setting that was sent to the recorder.
 struct Sent {
     change: ConfigChange,
-    /// The line that tells of it, if that has begun to be written.
+    /// Its line, if the recorder has begun to write it.
     seq: Option<u64>,
 }
 
@@ -82,10 +82,10 @@ struct Attached<'a> {
     figures: Figures,
     sent: Vec<Sent>,
     heard_us: i64,
-    /// What it has stored last as the beginning of a round, and since when that is so, µs of a clock that
-    /// is never set.
+    /// The last stored beginning of a round, and since when it has not changed, µs of a monotonic
+    /// clock.
     beat: (i64, i64),
-    /// It has said that it has the lock of the log.
+    /// It has reported that it has the lock of the log.
     has_log: bool,
     is_silent: bool,
     stop_us: Option<i64>,
@@ -93,11 +93,11 @@ struct Attached<'a> {
     ending: Ending,
 }
 
-/// How a recorder has left.
+/// How the connection to a recorder ended.
 enum Left {
-    /// The log is to be taken back; this is to be told of, as gravely.
+    /// The log must be taken back; a message with its severity.
     Gone(Severity, String),
-    /// It has stopped in the orderly way.
+    /// The recorder stopped in the orderly way.
     Stopped { is_drained: bool },
 }
 
@@ -108,14 +108,14 @@ struct Ending {
 }
 
 impl Supervisor {
-    /// The thread.
+    /// Main function of the thread.
     pub fn guarded(self, writer: Writer) {
         priority::raise();
         let outcome = catch_unwind(AssertUnwindSafe(|| self.run(writer)));
         self.outside.set_writer(None);
         if outcome.is_err() {
-            // The database goes on. What is in the arena is recovered at the next start; what
-            // comes now is counted.
+            // The database continues. Records in the arena are recovered at the next start; later
+            // ones are counted.
             let shared = self.arena.shared();
             shared.settings.0.overflow.store(OVERFLOW_LET_GO, Ordering::Relaxed);
             shared.backpressure.0.open(&Futex);
@@ -128,15 +128,15 @@ impl Supervisor {
     }
 
     fn run(&self, mut writer: Writer) {
-        let mut door = Door::new(&self.arena_directory, &self.log_directory);
+        let mut listener = Listener::new(&self.arena_directory, &self.log_directory);
         loop {
-            let candidate = match self.write(&mut writer, &mut door) {
+            let candidate = match self.write(&mut writer, &mut listener) {
                 Until::Stop => return self.finish(writer),
                 Until::Candidate(candidate) => candidate,
             };
             let first_seq = writer.last_seq();
             let records = self.status.records_written.load(Ordering::Relaxed);
-            tell_unclosed(writer.hand_over());
+            report_close(writer.hand_over());
             let (left, sent) = self.attend(candidate);
             let is_drained = match left {
                 Left::Stopped { is_drained } => {
@@ -150,7 +150,7 @@ impl Supervisor {
             };
             let Some(taken) = is_drained else { return };
             writer = taken;
-            // What it wrote, however much of that it has told, and what was recovered since.
+            // The lines that it wrote, whether or not it reported them, and those recovered since.
             let lines = writer.last_seq().saturating_sub(first_seq);
             self.status.records_written.fetch_max(records + lines, Ordering::Relaxed);
             self.outside.set_writer(None);
@@ -165,9 +165,9 @@ impl Supervisor {
         self.control.stop.load(Ordering::Relaxed)
     }
 
-    /// A server does not end before its statements do, and these wait for room in the arena:
-    /// without this it would hang until somebody kills it. What they were about to record is
-    /// counted in the arena, and told by the next server.
+    /// A server does not end before its statements do, and these wait for space in the arena:
+    /// without this it would hang until an operator kills it. The arena counts the records that are
+    /// dropped, and the next server reports them.
     fn look_at_end(&self, ending: &mut Ending, is_failing: bool) {
         let is_ending = self.ending.is_some_and(|it| it.load(Ordering::Relaxed) != 0);
         if !is_failing || !is_ending {
@@ -175,39 +175,40 @@ impl Supervisor {
             return;
         }
         let now_us = sys::monotonic_us();
-        if now_us - *ending.since_us.get_or_insert(now_us) <= ENDING_PATIENCE_US {
+        if now_us - *ending.since_us.get_or_insert(now_us) <= ENDING_TIMEOUT_US {
             return;
         }
         let shared = self.arena.shared();
         if shared.settings.0.overflow.swap(OVERFLOW_LET_GO, Ordering::Relaxed) != OVERFLOW_LET_GO {
             error_log::write(
                 Severity::Warning,
-                "the server shuts down while the audit log cannot be written: statements that \
-                 wait for it are let go, and counted as lost if they do not fit into the arena",
+                "the server shuts down while the audit log cannot be written: waiting \
+                 statements are released, and their records count as lost if they do not fit \
+                 into the arena",
             );
         }
         shared.backpressure.0.open(&Futex);
     }
 
-    /// Writes until it is told to stop, or a recorder may have the log.
-    fn write(&self, writer: &mut Writer, door: &mut Door) -> Until {
+    /// Writes until it must stop, or a recorder may have the log.
+    fn write(&self, writer: &mut Writer, listener: &mut Listener) -> Until {
         let mut ending = Ending::default();
         while !self.is_stopped() {
             let started_us = sys::monotonic_us();
-            door.set_open(self.outside.is_wanted());
+            listener.set_open(self.outside.is_wanted());
             let is_written = writer.round();
             self.look_at_end(&mut ending, writer.is_failing());
-            // Nothing may be in this process alone. What is not, is so after a few rounds.
+            // Nothing may be only in this process, which is the case after a few rounds.
             if is_written
-                && writer.may_let_go()
-                && let Some(candidate) = door.next()
+                && writer.may_release()
+                && let Some(candidate) = listener.next()
             {
                 return Until::Candidate(candidate);
             }
-            let at_most_ms = if door.is_open() { LOOK_EVERY_MS } else { u64::MAX };
+            let at_most_ms = if listener.is_open() { LOOK_EVERY_MS } else { u64::MAX };
             writer.sleep(started_us, at_most_ms);
         }
-        // As long as it waited already, it does not wait again.
+        // The timeout includes the time that it has already waited.
         self.stop_since(ending.since_us);
         Until::Stop
     }
@@ -215,17 +216,17 @@ impl Supervisor {
     fn stop_since(&self, since_us: Option<i64>) {
         if let Some(since_us) = since_us {
             let waited_ms = ((sys::monotonic_us() - since_us) / 1_000).max(0) as u64;
-            let patience_ms = &self.control.patience_ms;
-            let left_ms = patience_ms.load(Ordering::Relaxed).saturating_sub(waited_ms);
-            patience_ms.store(left_ms, Ordering::Relaxed);
+            let timeout_ms = &self.control.stop_timeout_ms;
+            let left_ms = timeout_ms.load(Ordering::Relaxed).saturating_sub(waited_ms);
+            timeout_ms.store(left_ms, Ordering::Relaxed);
         }
     }
 
-    fn patience_us(&self) -> i64 {
-        self.control.patience_ms.load(Ordering::Relaxed) as i64 * 1_000
+    fn stop_timeout_us(&self) -> i64 {
+        self.control.stop_timeout_ms.load(Ordering::Relaxed) as i64 * 1_000
     }
 
-    /// Writes what there is, and the `stop` line.
+    /// Writes everything, and the `stop` line.
     fn finish(&self, mut writer: Writer) {
         let stop_us = sys::monotonic_us();
         loop {
@@ -238,16 +239,16 @@ impl Supervisor {
                 }
                 break;
             }
-            if sys::monotonic_us() - stop_us > self.patience_us() {
+            if sys::monotonic_us() - stop_us > self.stop_timeout_us() {
                 break;
             }
             std::thread::sleep(Duration::from_millis(50));
         }
-        tell_unclosed(writer.close());
+        report_close(writer.close());
     }
 
-    /// Gives the log to a recorder, and waits until it has come back. Returns what that was told and
-    /// may not have written.
+    /// Hands the log to a recorder, and waits until it is released. Returns the changes that were
+    /// sent to the recorder but perhaps not written.
     fn attend(&self, mut candidate: Candidate) -> (Left, Vec<Sent>) {
         let settings = Settings::of(&self.control);
         let filters = FilterList::newer_than(&self.control, 0).unwrap_or_default();
@@ -284,14 +285,14 @@ impl Supervisor {
         (left, attached.sent)
     }
 
-    /// Opens the log again and goes on, as soon as nobody else has it. `None`: it was told to stop and
-    /// could not.
+    /// Opens the log again and continues, as soon as no other process has it. `None`: it had to
+    /// stop and could not open the log.
     fn take_back(&self, sent: Vec<Sent>) -> Option<Writer> {
         let since_us = sys::monotonic_us();
         let mut said = String::new();
         let mut ending = Ending::default();
-        // Not let go again: while this one has the lock, nobody gives new numbers to lines that marks in
-        // the arena speak of.
+        // Kept: while this process has the lock, no other one gives new numbers to lines that marks
+        // in the arena refer to.
         let mut held = None;
         let (files, last_seq, nothing, living) = loop {
             let opened = held.take().map_or_else(
@@ -303,10 +304,10 @@ impl Supervisor {
                 Ok,
             );
             let opened = opened.map_err(|error| {
-                // The kernel takes its lock from a dead recorder a moment after its connection.
+                // The kernel releases the lock of a dead recorder a moment after its connection.
                 let is_soon = sys::monotonic_us() - since_us < LOCKED_US;
-                let is_told = error.locked_by().is_none() || !is_soon;
-                (error.to_string(), is_told)
+                let is_reported = error.locked_by().is_none() || !is_soon;
+                (error.to_string(), is_reported)
             });
             let opened = opened.and_then(|(files, last_seq)| {
                 let nothing = ArenaFile::placeholder();
@@ -321,8 +322,8 @@ impl Supervisor {
             });
             match opened {
                 Ok(opened) => break opened,
-                Err((why, is_told)) => {
-                    if is_told && why != said {
+                Err((why, is_reported)) => {
+                    if is_reported && why != said {
                         let text = format!("the audit log cannot be taken back yet: {why}");
                         error_log::write(Severity::Error, &text);
                         Status::set(&self.status.last_error, &text);
@@ -331,7 +332,7 @@ impl Supervisor {
                 }
             }
             self.look_at_end(&mut ending, !said.is_empty());
-            if self.is_stopped() && sys::monotonic_us() - since_us > self.patience_us() {
+            if self.is_stopped() && sys::monotonic_us() - since_us > self.stop_timeout_us() {
                 return None;
             }
             std::thread::sleep(Duration::from_millis(10));
@@ -354,14 +355,14 @@ impl Supervisor {
     }
 }
 
-/// Whether a recorder hangs that spoke, and began a round, so long ago, µs. It sleeps for as long as the
-/// interval between rounds.
+/// Whether a recorder hangs, given the time since its last message and since the beginning of its
+/// last round, µs. It sleeps for the interval between rounds.
 fn is_silent(heard_us: i64, beat_us: i64, flush_interval_ms: u64) -> bool {
     let interval_us = i64::try_from(flush_interval_ms.saturating_mul(1_000)).unwrap_or(i64::MAX);
     heard_us > SILENCE_US || beat_us > SILENCE_US.saturating_add(interval_us)
 }
 
-fn tell_unclosed(closed: Result<(), FileError>) {
+fn report_close(closed: Result<(), FileError>) {
     if let Err(error) = closed {
         error_log::write(Severity::Error, &format!("closing the audit log: {error}"));
     }
@@ -376,14 +377,14 @@ impl Attached<'_> {
         Left::Gone(Severity::Warning, text)
     }
 
-    /// Until it is over.
+    /// Runs until the connection ends.
     fn watch(&mut self) -> Left {
         loop {
-            let told = self.tell();
+            let sent = self.send_changes();
             let channel = &mut self.candidate.channel;
-            if let Err(error) = told.and_then(|()| channel.flush()) {
-                // What it said last is still there to be read.
-                if let Some(left) = self.hear() {
+            if let Err(error) = sent.and_then(|()| channel.flush()) {
+                // Its last messages can still be read.
+                if let Some(left) = self.receive_messages() {
                     return left;
                 }
                 return self.gone(&error.to_string());
@@ -392,25 +393,26 @@ impl Attached<'_> {
             if let Err(error) = wait(&[fd, (self.of.outside.descriptor(), false)], WATCH_EVERY_MS) {
                 return self.gone(&error.to_string());
             }
-            self.of.outside.hear();
-            if let Some(left) = self.hear() {
+            self.of.outside.clear();
+            if let Some(left) = self.receive_messages() {
                 return left;
             }
             let now_us = sys::monotonic_us();
             if !self.has_log && now_us - self.heard_us > SILENCE_US {
-                // Nobody has the lock, or it comes when it wakes and finds this connection ended.
+                // No process has the lock, or the recorder releases it when it finds this
+                // connection closed.
                 return self.gone("it has not taken the log");
             }
             self.look_at_silence();
-            let is_over = |since_us| now_us - since_us > self.of.patience_us() + STOP_GRACE_US;
+            let is_over = |since_us| now_us - since_us > self.of.stop_timeout_us() + STOP_GRACE_US;
             if self.stop_us.is_some_and(is_over) {
                 return Left::Stopped { is_drained: false };
             }
         }
     }
 
-    /// Tells it what has changed.
-    fn tell(&mut self) -> std::io::Result<()> {
+    /// Sends changes to the recorder.
+    fn send_changes(&mut self) -> std::io::Result<()> {
         let control = &self.of.control;
         let channel = &mut self.candidate.channel;
         let settings = Settings::of(control);
@@ -430,7 +432,7 @@ impl Attached<'_> {
         for mut change in changes {
             change.number = self.sent.last().map_or(1, |sent| sent.change.number + 1);
             let message = ToRecorder::Config((&change).into());
-            // Kept, also if it cannot be sent.
+            // Kept, even if it cannot be sent.
             self.sent.push(Sent { change, seq: None });
             channel.send(&message)?;
         }
@@ -447,8 +449,8 @@ impl Attached<'_> {
         }
         if self.of.is_stopped() && self.stop_us.is_none() {
             self.stop_us = Some(sys::monotonic_us());
-            let patience_ms = control.patience_ms.load(Ordering::Relaxed);
-            channel.send(&ToRecorder::Stop { patience_ms })?;
+            let timeout_ms = control.stop_timeout_ms.load(Ordering::Relaxed);
+            channel.send(&ToRecorder::Stop { timeout_ms })?;
         }
         if !self.of.outside.is_wanted() && self.stop_us.is_none() && !self.is_released {
             self.is_released = true;
@@ -457,8 +459,8 @@ impl Attached<'_> {
         Ok(())
     }
 
-    /// Hears what it has said. `Some`: it is over.
-    fn hear(&mut self) -> Option<Left> {
+    /// Receives its messages. `Some`: the connection is over.
+    fn receive_messages(&mut self) -> Option<Left> {
         let pid = self.candidate.peer.pid;
         loop {
             let message = match self.candidate.channel.receive::<ToServer>() {
@@ -495,7 +497,7 @@ impl Attached<'_> {
                     self.sent.retain(|sent| sent.seq.is_none_or(|seq| seq > written_seq));
                 }
                 ToServer::Say { severity, text } => error_log::write(severity, &text),
-                ToServer::Told { number, seq } => {
+                ToServer::ConfigLogged { number, seq } => {
                     for sent in self.sent.iter_mut().filter(|it| it.change.number == number) {
                         sent.seq = Some(seq);
                     }
@@ -503,24 +505,24 @@ impl Attached<'_> {
                 ToServer::Released(why) => {
                     let text = format!(
                         "the server writes the audit log itself again: the recorder, process {pid}, \
-                         has let go of it ({why})"
+                         has released it ({why})"
                     );
                     return Some(Left::Gone(Severity::Note, text));
                 }
                 ToServer::Stopped { is_drained } if self.stop_us.is_some() => {
                     return Some(Left::Stopped { is_drained });
                 }
-                // Whatever it means: this server goes on, and so does its log.
-                ToServer::Stopped { .. } => return Some(self.gone("it stopped untold")),
-                // Said before it was given the log.
+                // In any case, this server continues, and so does its log.
+                ToServer::Stopped { .. } => return Some(self.gone("it stopped without a request")),
+                // Sent before it got the log.
                 ToServer::Hello { .. } => {}
             }
         }
     }
 
-    /// One that hangs is as a disk that hangs: whoever waits, waits. But it is told of.
+    /// A recorder that hangs is like a disk that hangs: statements wait. But this is reported.
     ///
-    /// It speaks with one thread and writes with another one: both are looked at.
+    /// It sends messages on one thread and writes on another one: both are checked.
     fn look_at_silence(&mut self) {
         let now_us = sys::monotonic_us();
         let beat_us = self.of.arena.shared().writer.0.heartbeat_us.load(Ordering::Relaxed);
@@ -538,8 +540,8 @@ impl Attached<'_> {
             if is_silent {
                 let text = format!(
                     "the recorder, process {pid}, does not answer: nothing is written to the audit \
-                     log, and statements will wait for it. Let it go on, or kill it: the server then \
-                     writes itself"
+                     log, and statements will wait for it. Resume or kill it: the server then writes \
+                     the log itself"
                 );
                 error_log::write(Severity::Error, &text);
                 Status::set(&self.of.status.last_error, &text);
@@ -559,7 +561,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_speaks_but_does_not_write_hangs() {
+    fn a_recorder_that_sends_messages_but_does_not_write_hangs() {
         let later_us = SILENCE_US + 1;
         assert!(!is_silent(SILENCE_US, SILENCE_US, 0));
         assert!(is_silent(later_us, 0, 100));

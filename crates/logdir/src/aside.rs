@@ -1,14 +1,14 @@
-//! Files that SQL has put into the log directory, set aside before anything believes them.
+//! Sets files aside that SQL has put into the log directory, before any part trusts them.
 //!
-//! `SELECT … INTO DUMPFILE` makes new files in the log directory as the server's user: some without
-//! a last `seq`, which would keep the recorder from starting, some with lines that look like the
-//! log's. [`Made`] tells which files are the recorder's own.
+//! `SELECT … INTO DUMPFILE` creates files in the log directory as the server's user: some without a
+//! last `seq`, which would keep the recorder from starting, some with lines that look like the
+//! log's. [`Made`] lists the recorder's own files.
 //!
-//! A log that a version before 0.2 wrote has no such list. Then two things tell a planted file: its
-//! mode has a bit for others, which no file of the recorder has (MariaDB and MySQL 8.0 make 0644,
-//! MySQL 9.7 makes 0640 as the recorder does), and its name is newer than that of the file that the
-//! signing key knows as the newest one. A newer file that has a last `seq` may be one that waits
-//! for its seal: without a bit for others it is believed.
+//! A log that a version before 0.2 wrote has no such list. Then two properties identify a planted
+//! file: its mode has a bit for others, which no file of the recorder has (MariaDB and MySQL 8.0
+//! create 0644, MySQL 9.7 creates 0640 as the recorder does), and its name is newer than that of
+//! the newest file that the signing key knows. A newer file that has a last `seq` may be one that
+//! waits for its seal: without a bit for others it is trusted.
 
 use std::collections::HashSet;
 use std::io;
@@ -27,18 +27,18 @@ use super::tail;
 /// Permissions that a file of the recorder never has.
 const OTHERS: u32 = 0o007;
 
-/// What is in a log directory, and what of it was planted.
+/// Content of a log directory, and which of it was planted.
 struct Found {
     /// All names.
     names: Vec<String>,
-    /// Those that were planted.
+    /// The planted ones.
     planted: Vec<String>,
-    /// The list of the recorder's own files; empty: there is none.
+    /// The list of the recorder's own files; empty: there is no list.
     made: Made,
 }
 
-/// Renames what was planted in a log directory, under its lock. `key_file`: the signing key; empty,
-/// and the log is not sealed. Returns the list of the recorder's own files, too.
+/// Renames planted files in a log directory, under its lock. `key_file`: the signing key; empty:
+/// the log is not sealed. Also returns the list of the recorder's own files.
 pub(crate) fn set_aside<F: Fs>(
     fs: &F,
     dir: &Path,
@@ -48,8 +48,8 @@ pub(crate) fn set_aside<F: Fs>(
     Ok((made, rename(fs, dir, names, planted)?))
 }
 
-/// As [`set_aside`], of what has appeared behind the newest file of the recorder while that was at
-/// work.
+/// As [`set_aside`], for files with newer names than the recorder's newest file, which appeared
+/// while it was running.
 pub(crate) fn set_newer_aside<F: Fs>(
     fs: &F,
     dir: &Path,
@@ -66,7 +66,7 @@ pub(crate) fn set_newer_aside<F: Fs>(
 /// without a change. `None`: there is no line.
 ///
 /// # Errors
-/// When it cannot be known; it is never guessed.
+/// It cannot be determined; it is never guessed.
 pub fn last_seq<F: Fs>(fs: &F, dir: &Path, key_file: &Path) -> Result<Option<u64>, LastSeqError> {
     let found = find(fs, dir, key_file).map_err(LastSeqError::Unreadable)?;
     tail::last_seq_in(fs, dir, &entries::of_names(&found.believed()))
@@ -102,7 +102,7 @@ fn find<F: Fs>(fs: &F, dir: &Path, key_file: &Path) -> Result<Found, FileError> 
     Ok(found)
 }
 
-/// What was planted, as far as it shows without a list.
+/// Finds planted files, as far as this is possible without a list.
 fn find_without_list<F: Fs>(
     fs: &F,
     dir: &Path,
@@ -127,7 +127,7 @@ fn find_without_list<F: Fs>(
             None => is_for_others(&entry),
         };
         if !is_planted {
-            // A file of the log that is damaged: no number may be guessed.
+            // A damaged file of the log: the number must not be guessed.
             return Ok(());
         }
         found.planted.push(entry);
@@ -142,7 +142,7 @@ fn newer(names: &[String], floor: FileName) -> Vec<String> {
     newer
 }
 
-/// The file whose content keeps the last `seq` from being known; `None`: the system does.
+/// The file whose content hides the last `seq`; `None`: a system error does.
 fn culprit(error: &LastSeqError) -> Option<String> {
     let path = match error {
         LastSeqError::Unreadable(error) if error.errno().is_some() => return None,
@@ -154,8 +154,7 @@ fn culprit(error: &LastSeqError) -> Option<String> {
     Some(path.file_name()?.to_str()?.to_owned())
 }
 
-/// Gives the planted entries names that no reader of the log takes for one of a log file, and that
-/// are free.
+/// Renames the planted entries to free names that no reader takes for those of log files.
 fn rename<F: Fs>(
     fs: &F,
     dir: &Path,
@@ -213,7 +212,7 @@ mod tests {
             std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
         }
 
-        /// As a version before 0.2 has left it.
+        /// As a version before 0.2 left the directory.
         fn without_list(&self) {
             std::fs::remove_file(self.dir().join(made::LIST)).unwrap();
         }
@@ -223,7 +222,7 @@ mod tests {
             LogFiles::open_with_key(RealFs, &self.dir(), options, key).unwrap()
         }
 
-        /// A run of a recorder that writes one line. Returns how many files it has set aside.
+        /// A run of a recorder that writes one line. Returns how many files it set aside.
         fn run(&self, key: &Path) -> usize {
             let (mut files, opened) = self.open(key);
             let last_seq = opened.last_seq.unwrap().unwrap_or(0);
@@ -254,13 +253,13 @@ mod tests {
 
     const FUTURE: &str = "audit-20991231T235959Z-000007";
 
-    /// By MySQL 9.7, whose files have the mode of the recorder's.
+    /// Planted by MySQL 9.7, whose files have the mode of the recorder's.
     #[test]
-    fn what_is_not_in_the_list_is_set_aside() {
+    fn files_that_are_not_in_the_list_are_set_aside() {
         for key in ["key", ""] {
             let place = TestLog::new();
             let key = if key.is_empty() { PathBuf::new() } else { place.key() };
-            // It has made its first file, and is killed before it has written anything.
+            // It has created its first file, and is killed before it writes anything.
             drop(place.open(&key));
             let mut lines = 0;
             for (ending, bytes) in [
@@ -285,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_that_sql_has_made_are_set_aside() {
+    fn lists_that_sql_created_are_set_aside() {
         let place = TestLog::new();
         place.run(&place.key());
         place.without_list();
@@ -298,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn what_appears_behind_the_log_does_not_move_its_names() {
+    fn files_that_appear_after_the_newest_do_not_change_later_names() {
         let place = TestLog::new();
         let (mut files, _) = place.open(&place.key());
         let key_file = place.key();
@@ -306,7 +305,7 @@ mod tests {
         files.seal(&options, 0).unwrap();
         files.write(line(1).as_bytes(), &mut 0).unwrap();
         for seq in 2..=3 {
-            // Among them the very name that comes next.
+            // Including the very name that is next.
             let next = FileName::after(Some(files.current_name()), RealFs.now_s());
             let last = "audit-99991231T235959Z-999999.jsonl".to_owned();
             for entry in [last, next.log_file(), format!("{FUTURE}.chain")] {
@@ -324,11 +323,11 @@ mod tests {
     }
 
     #[test]
-    fn what_sql_plants_behind_a_sealed_log_is_set_aside() {
+    fn files_that_sql_plants_after_a_sealed_log_are_set_aside() {
         let place = TestLog::new();
         assert_eq!(place.run(&place.key()), 0);
         let highest = line(u64::MAX);
-        // By MySQL 9.7: what has no last number.
+        // Planted by MySQL 9.7: files without a last number.
         let nonsense: [(&str, &[u8]); 5] = [
             ("jsonl", b"x\n"),
             ("jsonl", highest.as_bytes()),
@@ -345,7 +344,7 @@ mod tests {
             let aside = place.dir().join(format!("set-aside-{number}-{entry}"));
             assert_eq!(std::fs::read(aside).unwrap(), bytes, "{entry}");
         }
-        // By others: anything with such a name.
+        // Planted by other servers: any file with such a name.
         place.without_list();
         let endings = ["jsonl", "chain", "csv", "jsonl.zst.new"];
         for ending in endings {
@@ -358,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn what_sql_plants_in_a_log_without_seal_is_set_aside() {
+    fn files_that_sql_plants_in_a_log_without_seal_are_set_aside() {
         let place = TestLog::new();
         assert_eq!(place.run(Path::new("")), 0);
         place.without_list();
@@ -373,11 +372,11 @@ mod tests {
         let place = TestLog::new();
         place.run(&place.key());
         place.without_list();
-        // Written while sealing was switched off, and read by others since.
+        // Written while sealing was off, and since then made readable for others.
         place.plant("audit-20990101T000000Z-000002.jsonl", 0o640, line(2).as_bytes());
         assert_eq!(place.run(&place.key()), 0);
         assert_eq!(place.lines(), (1..=3).map(line).collect::<String>());
-        // Damage of a file that is sealed is no reason to guess.
+        // Damage of a sealed file does not permit a guess.
         let (files, _) = place.open(&place.key());
         let current = files.current_file().to_owned();
         drop(files);

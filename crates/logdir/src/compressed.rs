@@ -13,11 +13,11 @@ use super::stream::Stream;
 
 pub(crate) const LEVEL: i32 = 3;
 const BLOCK_BYTES: usize = 128 * 1024;
-/// Largest window that is read, as a power of two: what `zstd` itself allows without `--long`.
+/// Largest window that is read, as a power of two: the limit of `zstd` without `--long`.
 const WINDOW_LOG_MAX: u32 = 27;
 
-/// Passes compressed bytes on, and decompresses them beside: what they really say is known before
-/// anything is given up for them. It has to be here, because there is no way to look once they are
+/// Passes compressed bytes on, and decompresses a copy of them: their real content is verified
+/// before the original is removed. This must happen here, because it is impossible once they are
 /// encrypted.
 pub(crate) struct Checked<W> {
     to: W,
@@ -31,7 +31,7 @@ impl<W: Write> Checked<W> {
         Ok(Checked { to, decoder })
     }
 
-    /// What it was written to, and the hash and the length of what the bytes say.
+    /// The target, and hash and length of the decompressed content.
     pub(crate) fn finish(mut self) -> io::Result<(W, [u8; 32], u64)> {
         self.decoder.flush()?;
         let Hasher { hasher, bytes } = self.decoder.into_inner();
@@ -77,7 +77,7 @@ pub(crate) fn last_seq<F: Fs>(fs: &F, path: &Path) -> Result<Option<u64>, LastSe
     let mut decoder = zstd::Decoder::with_buffer(source).map_err(unreadable)?;
     decoder.window_log_max(WINDOW_LOG_MAX).map_err(unreadable)?;
     let mut buffer = vec![0; BLOCK_BYTES];
-    // Of the line that is read: its beginning, its last byte, where it began.
+    // Of the current line: its beginning, its last byte, where it began.
     let (mut head, mut end, mut start) = (Vec::with_capacity(HEAD_BYTES), 0, 0);
     let mut last = None;
     let mut offset = 0;

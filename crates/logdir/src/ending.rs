@@ -1,4 +1,4 @@
-//! What a file with the name of a log file says, and in what form: its ending.
+//! Content and form of a file that is named like a log file, according to its ending.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,10 +12,10 @@ use super::form::Form;
 use super::fs::Fs;
 use super::name::FileName;
 
-/// Name of the file that says which renditions there are.
+/// Name of the list of renditions.
 pub(crate) const SECONDARY_LIST: &str = ".renditions";
 
-/// What a file says. A log file has its lines, and one rendition of them at most.
+/// Content of a file. A log file has its lines, and at most one rendition of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Content {
     /// The lines of the log.
@@ -31,7 +31,7 @@ pub enum Content {
 }
 
 impl Content {
-    /// All of them, the lines first.
+    /// All of them, lines first.
     pub const ALL: [Content; 5] = [
         Content::Lines,
         Content::Csv,
@@ -40,7 +40,7 @@ impl Content {
         Content::PerconaOld,
     ];
 
-    /// What a rendition in this format is; `None`: it is not written beside the log.
+    /// The content of a rendition in this format; `None`: it is not written beside the log.
     pub(crate) fn of_format(format: Format) -> Option<Content> {
         match format {
             Format::Csv => Some(Content::Csv),
@@ -51,7 +51,7 @@ impl Content {
         }
     }
 
-    /// The ending of a plain file of it.
+    /// The ending of a plain file with this content.
     #[must_use]
     pub fn ending(self) -> &'static str {
         match self {
@@ -64,25 +64,26 @@ impl Content {
     }
 }
 
-/// Every ending that the recorder knows.
+/// Every ending of the recorder's files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ending {
-    /// A complete file, or the one that is written.
+    /// A complete file, or the one that is being written.
     File(Content, Form),
-    /// One that is being packed into this form, or what a crash has left of that. (Nothing makes a
-    /// plain file from another one; what has such a name is none of anybody's, and goes, too.)
+    /// A file that is being packed into this form, or the rest of it after a crash. (No file is
+    /// packed into the plain form; a file with such a name is foreign, and is removed, too.)
     New(Content, Form),
     /// The seal of a log file.
     Sidecar,
 }
 
-/// How many there are of each content.
+/// Number of endings of each content.
 const PER_CONTENT: u32 = 2 * Form::ALL.len() as u32;
 
 impl Ending {
-    /// All of them, in the order in which they are removed. Renditions go before the lines: without
-    /// them they would stay for ever. Of the lines the plain form goes first: what is left is still
-    /// complete. A log file without a sidecar would look like one that was never sealed.
+    /// All of them, in the order in which they are removed. Renditions before the lines: without
+    /// the lines they would stay for ever. Of the lines the plain form first: what remains is still
+    /// complete. The sidecar last: a log file without a sidecar would look like one that was never
+    /// sealed.
     pub(crate) fn all() -> impl Iterator<Item = Ending> {
         let [lines, renditions @ ..] = Content::ALL;
         let of = |content| {
@@ -92,14 +93,14 @@ impl Ending {
         renditions.into_iter().flat_map(of).chain(of(lines)).chain([Ending::Sidecar])
     }
 
-    /// `None`: it is none of the recorder's.
+    /// `None`: it is not the recorder's.
     pub(crate) fn parse(text: &str) -> Option<Ending> {
         if text == SIDECAR_ENDING {
             return Some(Ending::Sidecar);
         }
         let done = text.strip_suffix(".new");
         let rest = done.unwrap_or(text);
-        // The longest suffix first: that of the plain form is empty.
+        // The longest suffix first: the suffix of the plain form is empty.
         let mut forms = Form::ALL;
         forms.sort_by_key(|form| std::cmp::Reverse(form.suffix().len()));
         let packed =
@@ -134,7 +135,7 @@ impl fmt::Display for Ending {
     }
 }
 
-/// What there is of one log file.
+/// The existing parts of one log file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Parts(u64);
 
@@ -151,7 +152,7 @@ impl Parts {
         Ending::all().filter(move |ending| self.has(*ending))
     }
 
-    /// The form to read where a crash has left several; `None`: there is none of it.
+    /// The form to read if a crash has left several; `None`: the content does not exist.
     pub(crate) fn best_form(self, content: Content) -> Option<Form> {
         Form::ALL.into_iter().find(|form| self.has(Ending::File(content, *form)))
     }
@@ -160,13 +161,13 @@ impl Parts {
         self.best_form(Content::Lines).is_some()
     }
 
-    /// Something of it is being made, or was left half made.
+    /// A part of it is being created, or is incomplete after a crash.
     pub(crate) fn has_new(self) -> bool {
         self.iter().any(|ending| matches!(ending, Ending::New(..)))
     }
 }
 
-/// What there is of each log file.
+/// The parts of each log file.
 pub(crate) fn list_parts<F: Fs>(
     fs: &F,
     dir: &Path,
@@ -202,7 +203,7 @@ mod tests {
         assert_eq!(texts.len(), 41);
         for form in Form::ALL {
             assert!(texts.contains(form.ending()) && texts.contains(form.new_ending()));
-            // A reader of the log must not take a rendition for lines.
+            // A reader of the log must not mistake a rendition for lines.
             for content in &Content::ALL[1..] {
                 let text = Ending::File(*content, form).to_string();
                 assert_eq!(Form::of_ending(&text), None, "{text}");
@@ -216,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn the_form_to_read_is_the_one_that_least_was_done_to() {
+    fn the_form_to_read_is_the_least_processed_one() {
         let mut parts = Parts::default();
         assert!(!parts.has_lines());
         parts.insert(Ending::New(Content::Lines, Form::Compressed));

@@ -1,11 +1,11 @@
-//! What went wrong with a file, where, and what to do about it.
+//! Errors: operation, file, cause and advice.
 
 use std::error::Error;
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// The kinds of trouble a caller treats differently.
+/// Kinds of errors that a caller distinguishes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FileErrorKind {
@@ -17,22 +17,22 @@ pub enum FileErrorKind {
     Io,
     /// The file system is mounted read-only.
     ReadOnly,
-    /// The directory is not there and could not be made.
+    /// The directory does not exist and could not be created.
     DirectoryGone,
     /// Something that is not a directory is in the directory's place.
     NotADirectory,
-    /// The file is not there any more, or is not a plain file.
+    /// The file no longer exists, or is not a regular file.
     FileGone,
     /// The operating system forbids it.
     Permission,
     /// Another writer has this directory.
     Locked {
-        /// Its process id, when it could be read.
+        /// Its process id, if it could be read.
         holder_pid: Option<u32>,
     },
     /// A signing key that others may read.
     KeyNotSecret,
-    /// A signing key that does not fit to what is sealed already.
+    /// A signing key that does not match what is already sealed.
     StaleKey,
     /// The caller's batch does not consist of complete lines.
     InvalidBatch,
@@ -57,12 +57,12 @@ impl FileErrorKind {
         }
     }
 
-    /// One sentence that tells the operator what to do.
+    /// One sentence of advice for the operator.
     #[must_use]
     pub fn advice(&self) -> &'static str {
         match self {
             FileErrorKind::DiskFull => {
-                "Free space on this file system or raise the quota; recording then goes on \
+                "Free space on this file system or raise the quota; recording then continues \
                  where it stopped."
             }
             FileErrorKind::FileTooLarge => {
@@ -70,13 +70,13 @@ impl FileErrorKind {
                  larger than it."
             }
             FileErrorKind::Io => {
-                "Look for errors of the device in the kernel log; recording goes on when the \
+                "Look for errors of the device in the kernel log; recording continues when the \
                  device does."
             }
             FileErrorKind::ReadOnly => "Mount this file system read-write.",
             FileErrorKind::DirectoryGone => {
                 "Make the parent directory (the log directory and one level above it are made \
-                 by themselves)."
+                 automatically)."
             }
             FileErrorKind::NotADirectory => "Move away what is in the place of the log directory.",
             FileErrorKind::FileGone => {
@@ -89,8 +89,8 @@ impl FileErrorKind {
                 "Stop the other writer, or give this one a directory of its own."
             }
             FileErrorKind::KeyNotSecret => {
-                "The signing key must be a plain file with one name and without permissions for group \
-                 and others (chmod 0). If somebody else may have read or made it, remove it; the \
+                "The signing key must be a regular file with one name, without permissions for group \
+                 and others (chmod 0). If another user may have read or created it, remove it; the \
                  server then makes a new one."
             }
             FileErrorKind::StaleKey => {
@@ -103,7 +103,7 @@ impl FileErrorKind {
     }
 }
 
-/// An operation on a log file or its directory that did not work.
+/// A failed operation on a log file or its directory.
 #[derive(Debug)]
 pub struct FileError {
     kind: FileErrorKind,
@@ -122,19 +122,19 @@ impl FileError {
         FileError { kind, operation, path: path.to_owned(), source: None }
     }
 
-    /// What kind of trouble it is.
+    /// The kind of the error.
     #[must_use]
     pub fn kind(&self) -> FileErrorKind {
         self.kind
     }
 
-    /// The operating system's error number, when it gave one.
+    /// The operating system's error number, if it gave one.
     #[must_use]
     pub fn errno(&self) -> Option<i32> {
         self.source.as_ref().and_then(io::Error::raw_os_error)
     }
 
-    /// The file or directory concerned.
+    /// The file or directory.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
@@ -153,11 +153,11 @@ impl fmt::Display for FileError {
             }
             (FileErrorKind::InvalidBatch, _) => f.write_str("not complete lines")?,
             (FileErrorKind::NotADirectory, None) => f.write_str("not a directory")?,
-            (FileErrorKind::FileGone, None) => f.write_str("not a plain file")?,
+            (FileErrorKind::FileGone, None) => f.write_str("not a regular file")?,
             (FileErrorKind::KeyNotSecret, _) => f.write_str("others can read it, or made it")?,
             (FileErrorKind::StaleKey, _) => f.write_str("not the newest key of this log")?,
             (_, Some(source)) => write!(f, "{source}")?,
-            (_, None) => f.write_str("it is not possible")?,
+            (_, None) => f.write_str("not possible")?,
         }
         write!(f, ". {}", self.kind.advice())
     }
@@ -169,26 +169,26 @@ impl Error for FileError {
     }
 }
 
-/// What was last said about something that does not work: said again only when the cause changes.
+/// The last reported error: reported again only when the cause changes.
 #[derive(Debug, Default)]
 pub(crate) struct Reported(Option<(FileErrorKind, Option<i32>)>);
 
 impl Reported {
-    /// Whether an error has another cause than the last one.
+    /// Whether the cause of an error differs from the last one.
     pub(crate) fn is_news(&mut self, error: &FileError) -> bool {
         let cause = Some((error.kind(), error.errno()));
         std::mem::replace(&mut self.0, cause) != cause
     }
 
-    /// It works. `true`: it was said that it does not.
+    /// The operation works. `true`: a failure was reported before.
     pub(crate) fn clear(&mut self) -> bool {
         self.0.take().is_some()
     }
 }
 
-/// Gives an I/O error its place.
+/// Adds operation and path to an I/O error.
 pub(crate) trait At<T> {
-    /// Names the operation ("append to") and the path it was done on.
+    /// Names the operation ("append to") and its path.
     fn at(self, operation: &'static str, path: &Path) -> Result<T, FileError>;
 }
 
@@ -198,7 +198,7 @@ impl<T> At<T> for io::Result<T> {
     }
 }
 
-/// Why the last `seq` is not known.
+/// Why the last `seq` is unknown.
 #[derive(Debug)]
 pub enum LastSeqError {
     /// A file could not be read.
@@ -210,12 +210,12 @@ pub enum LastSeqError {
         /// Where the line begins, bytes from the start of the file.
         offset: u64,
     },
-    /// The newest lines are encrypted, and no sidecar tells which number the last one has.
+    /// The newest lines are encrypted, and no sidecar gives the number of the last one.
     Encrypted {
         /// The file.
         path: PathBuf,
     },
-    /// The newest lines are in something that is no file (a symbolic link).
+    /// The newest lines are not in a regular file (but a symbolic link, for example).
     NotPlain {
         /// The file.
         path: PathBuf,
@@ -241,7 +241,7 @@ impl fmt::Display for LastSeqError {
             ),
             LastSeqError::NotPlain { path } => write!(
                 f,
-                "last sequence number unknown: {} is the newest file and is not a plain file of \
+                "last sequence number unknown: {} is the newest file and is not a regular file of \
                  lines",
                 path.display()
             ),

@@ -1,11 +1,11 @@
-//! What happens to the files that the caller has to report.
+//! Events of the files that the caller must report.
 
 use std::path::PathBuf;
 
 use super::error::FileError;
 use super::seal::Sealed;
 
-/// Something the caller should tell the operator, or act on.
+/// An event that the caller should report to the operator, or handle.
 #[derive(Debug)]
 pub enum Event {
     /// A file was completed and another one begun.
@@ -14,11 +14,11 @@ pub enum Event {
         closed: PathBuf,
         /// Its length.
         closed_bytes: u64,
-        /// The file that is written now.
+        /// The file that is being written now.
         opened: PathBuf,
     },
-    /// A new file was wanted and could not be made; the old one stays the current one. Said once
-    /// until the cause changes; tried again with every batch.
+    /// A new file was needed and could not be created; the old one stays the current one. Reported
+    /// once until the cause changes; retried with every batch.
     RotateFailed {
         /// Why.
         error: FileError,
@@ -27,52 +27,53 @@ pub enum Event {
     Recreated {
         /// Where the content is now.
         path: PathBuf,
-        /// How much was written again.
+        /// How much was written again, bytes.
         bytes: u64,
     },
-    /// The current file was renamed by another process and keeps its lines there.
+    /// Another process renamed the current file, which keeps its lines there.
     Moved {
-        /// The name it had.
+        /// Its old name.
         from: PathBuf,
-        /// The file that is written now.
+        /// The file that is being written now.
         opened: PathBuf,
     },
-    /// The current file was cut short by another process.
+    /// Another process truncated the current file.
     Truncated {
         /// The file.
         path: PathBuf,
-        /// Accepted bytes that are gone for good.
+        /// Accepted bytes that are lost.
         gone_bytes: u64,
-        /// Bytes of the batch being written, which are simply written again.
+        /// Bytes of the batch being written, which are written again.
         rewritten_bytes: u64,
     },
     /// Another process wrote into the current file.
     Foreign {
         /// The file.
         path: PathBuf,
-        /// Their bytes that were left in it, all of them complete lines.
+        /// Foreign bytes that were left in it, all of them complete lines.
         kept_bytes: u64,
-        /// Their bytes that had torn a line of ours or were no complete line, and were cut off.
+        /// Foreign bytes that had torn a line of the log or were not a complete line, and were cut
+        /// off.
         removed_bytes: u64,
     },
-    /// A file that the recorder has not made had the name of a newer log file; it was renamed.
+    /// A file that the recorder did not create had the name of a newer log file; it was renamed.
     SetAside {
-        /// The name it had.
+        /// Its old name.
         from: PathBuf,
-        /// The name it has.
+        /// Its new name.
         to: PathBuf,
     },
-    /// The log continues, and its seal cannot be written. Said once until the cause changes;
-    /// nothing is forgotten, and it is tried again with every batch.
+    /// The log continues, but its seal cannot be written. Reported once until the cause changes;
+    /// nothing is lost, and it is retried with every batch.
     SealFailed {
         /// Why.
         error: FileError,
     },
     /// The seal is complete again.
     SealResumed,
-    /// The log is sealed from this file on: it could not be when it was opened.
+    /// The log is sealed from this file on; this failed when the log was opened.
     SealBegun {
-        /// With what.
+        /// The key and its use.
         sealed: Sealed,
     },
 }

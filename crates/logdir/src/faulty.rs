@@ -1,9 +1,9 @@
 //! A file system in memory that fails on demand, for tests.
 //!
-//! It keeps what a real one keeps through the death of a process: all data written so far,
-//! and no unlinked file that only the dead process had open. It counts operations, and a
-//! [`Fault`] can be put on any of those to come. A power failure leaves what was synced, and of
-//! the rest what the disk liked: the two extremes of that are tried.
+//! It keeps what a real one keeps through the death of a process: all data written so far, and no
+//! unlinked file that only the dead process had open. It counts operations, and a [`Fault`] can be
+//! set for any later one. A power failure keeps what was synced, and any part of the rest: the two
+//! extremes are tested.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -12,40 +12,39 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use super::fs::{FileId, Fs, FsFile, OpenMode, Space, Stat};
 
-/// What happens to one operation.
+/// Fault of one operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// It fails with this error number, and nothing is done.
+    /// It fails with this error number, and has no effect.
     Fail(i32),
     /// A write takes this many bytes at most (but one, at least).
     Short(usize),
-    /// A write takes this many bytes, and yet fails with this error number.
+    /// A write takes this many bytes, but fails with this error number.
     FailAfter(usize, i32),
     /// The process dies. A write has taken this many bytes by then; any other operation
     /// has been done if the number is odd.
     Die(usize),
-    /// Just before it, another process removes the log files that are open.
+    /// Just before it, another process removes the open log files.
     Unlink,
-    /// Just before it, another process removes every directory of open files, with all that is in
-    /// it.
+    /// Just before it, another process removes every directory of open files, with all its content.
     RemoveDir,
 }
 
-/// Which changes of names a power cut leaves.
+/// Which changes of names survive a power failure.
 #[derive(Clone, Copy, Debug)]
 pub enum NamesAfter {
     /// Those that were synced.
     NoChange,
-    /// Names that were removed or replaced are gone: a disk may write that first.
+    /// Removals and replacements: a disk may write these first.
     Removals,
-    /// All are as they were.
+    /// All changes.
     AllChanges,
 }
 
 #[derive(Default)]
 struct Node {
     data: Vec<u8>,
-    /// What the device has of it.
+    /// Content on the device.
     on_device: Vec<u8>,
     /// Bytes that the page cache would write back.
     dirty: BTreeSet<usize>,
@@ -59,13 +58,13 @@ struct Node {
 struct State {
     dirs: BTreeSet<PathBuf>,
     names: BTreeMap<PathBuf, usize>,
-    /// Names as they are on the device.
+    /// Names on the device.
     synced_names: BTreeMap<PathBuf, usize>,
     nodes: Vec<Node>,
     operations: u64,
     faults: BTreeMap<u64, Fault>,
     forbidden: Option<PathBuf>,
-    /// Loses a bit when it is synced.
+    /// File that loses a bit when it is synced.
     spoiled: Option<PathBuf>,
     capacity_bytes: Option<u64>,
     file_bytes_max: Option<u64>,
@@ -75,11 +74,11 @@ struct State {
     now_s: i64,
 }
 
-/// Shared by all its clones.
+/// All clones share it.
 #[derive(Clone, Default)]
 pub struct FaultyFs(Arc<Mutex<State>>);
 
-/// An open file; the lives of the process tell it from one that died with the process.
+/// An open file; the number of the process tells whether its process has died.
 pub struct FaultyFile {
     fs: FaultyFs,
     node: usize,
@@ -93,7 +92,7 @@ fn errno<T>(number: i32) -> io::Result<T> {
     Err(io::Error::from_raw_os_error(number))
 }
 
-/// What a dead process gets; no code sees it in reality.
+/// Result in a dead process, which no real code sees.
 fn gone<T>() -> io::Result<T> {
     Err(io::Error::other("this process is dead"))
 }
@@ -132,7 +131,7 @@ impl State {
         self.dirs.remove(dir);
     }
 
-    /// Counts an operation. What another process does before it has been done.
+    /// Counts an operation. A fault that another process causes before it is applied here.
     fn next_fault(&mut self) -> Option<Fault> {
         self.operations += 1;
         let fault = self.faults.remove(&self.operations);
@@ -150,7 +149,7 @@ impl State {
         fault
     }
 
-    /// Runs one operation other than write, with the fault that is due.
+    /// Runs one operation other than write, with its fault, if any.
     fn operate<T>(&mut self, run: impl FnOnce(&mut State) -> io::Result<T>) -> io::Result<T> {
         if self.dead {
             return gone();
@@ -160,8 +159,8 @@ impl State {
             Some(Fault::Fail(number) | Fault::FailAfter(_, number)) => errno(number),
             Some(Fault::Die(when)) => {
                 if when % 2 == 1 {
-                    // A file opened by a dying process is closed by its death, not by a
-                    // drop (which would wait for the lock that is held here).
+                    // A file opened by a dying process is closed by its death, not by a drop (which
+                    // would wait for the lock that is held here).
                     std::mem::forget(run(self));
                 }
                 self.dead = true;
@@ -170,7 +169,7 @@ impl State {
         }
     }
 
-    /// Puts the names of a directory on the device.
+    /// Syncs the names of a directory to the device.
     fn sync_names(&mut self, dir: &Path) {
         self.synced_names.retain(|path, _| path.parent() != Some(dir));
         let names = self.names.iter().filter(|(path, _)| path.parent() == Some(dir));
@@ -198,19 +197,19 @@ impl FaultyFs {
         self.0.lock().expect("no test panics while it holds this")
     }
 
-    /// Puts a fault on the operation after `skipped` others.
+    /// Sets a fault for the operation after `skipped` others.
     pub fn fault_after(&self, skipped: u64, fault: Fault) {
         let mut state = self.state();
         let at = state.operations + 1 + skipped;
         state.faults.insert(at, fault);
     }
 
-    /// Forbids that a file is replaced or removed; `None`: no more.
+    /// Forbids replacing or removing a file; `None`: permits it again.
     pub fn forbid(&self, path: Option<&Path>) {
         self.state().forbidden = path.map(Path::to_owned);
     }
 
-    /// Takes back all faults and limits to come.
+    /// Clears all pending faults and limits.
     pub fn repair(&self) {
         let mut state = self.state();
         state.faults.clear();
@@ -218,7 +217,7 @@ impl FaultyFs {
         state.file_bytes_max = None;
     }
 
-    /// Leaves room for this many bytes more; `None`: as many as you like.
+    /// Leaves space for this many further bytes; `None`: unlimited.
     pub fn set_room(&self, room_bytes: Option<u64>) {
         let mut state = self.state();
         state.capacity_bytes = room_bytes.map(|room| state.used_bytes() + room);
@@ -229,7 +228,7 @@ impl FaultyFs {
         self.state().file_bytes_max = bytes;
     }
 
-    /// Sets the time that files get, s since 1970-01-01.
+    /// Sets the time of the clock, s since 1970-01-01.
     pub fn set_now_s(&self, now_s: i64) {
         self.state().now_s = now_s;
     }
@@ -239,7 +238,7 @@ impl FaultyFs {
         self.state().dead
     }
 
-    /// Ends the process: its files are closed and its locks gone; then another one starts.
+    /// Ends the process: its files are closed and its locks released; then another one starts.
     pub fn restart_process(&self) {
         let mut state = self.state();
         state.dead = false;
@@ -251,8 +250,8 @@ impl FaultyFs {
         }
     }
 
-    /// The machine loses power, and starts again: what was not synced is gone. `names`: which of
-    /// the names that were made, removed or replaced since the directory was synced.
+    /// The machine loses power and restarts: data that was not synced is gone. `names`: which of
+    /// the names survive that were created, removed or replaced since the directory was synced.
     pub fn cut_power(&self, names: NamesAfter) {
         let mut guard = self.state();
         let state = &mut *guard;
@@ -279,7 +278,7 @@ impl FaultyFs {
         self.restart_process();
     }
 
-    /// Puts everything on the device.
+    /// Syncs everything to the device.
     pub fn sync_all(&self) {
         let mut guard = self.state();
         let state = &mut *guard;
@@ -297,7 +296,7 @@ impl FaultyFs {
         self.state().unlink(path);
     }
 
-    /// Removes a directory with all that is in it.
+    /// Removes a directory with all its content.
     pub fn remove_dir_all(&self, dir: &Path) {
         self.state().remove_dir_all(dir);
     }
@@ -331,7 +330,7 @@ impl FaultyFs {
         state.nodes[node].data.extend_from_slice(bytes);
     }
 
-    /// How many operations there were.
+    /// Number of operations so far.
     pub fn operations(&self) -> u64 {
         self.state().operations
     }
@@ -346,7 +345,7 @@ impl FaultyFs {
         self.state().files_in(dir)
     }
 
-    /// What is in a file.
+    /// Content of a file.
     pub fn read(&self, path: &Path) -> Vec<u8> {
         let state = self.state();
         state.nodes[state.names[path]].data.clone()
@@ -383,7 +382,7 @@ impl Fs for FaultyFs {
             .iter()
             .filter_map(|path| Some(path.file_name()?.to_str()?.to_owned()))
             .collect();
-        // No real directory is listed in the order of names.
+        // A real directory is not listed in the order of names either.
         names.reverse();
         self.state().operate(
             |state| {
@@ -393,7 +392,7 @@ impl Fs for FaultyFs {
     }
 
     fn canonical(&self, dir: &Path) -> io::Result<PathBuf> {
-        // It has no links.
+        // This file system has no links.
         Ok(dir.to_owned())
     }
 
@@ -633,7 +632,7 @@ impl FsFile for FaultyFile {
             }
             Ok(())
         });
-        // As on Linux: whatever came of it, the pages are clean.
+        // As on Linux: in any case, the pages are clean afterwards.
         state.nodes[self.node].dirty.clear();
         result
     }
@@ -648,7 +647,7 @@ impl FsFile for FaultyFile {
     }
 
     fn unlock(&self) -> io::Result<()> {
-        // Its dropping does the same, for a process that dies before.
+        // Dropping the file does the same, for a process that dies before.
         Ok(())
     }
 }

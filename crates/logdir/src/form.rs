@@ -1,7 +1,7 @@
-//! In which forms the lines of a log file, and its rendition, may be there.
+//! Forms of the lines of a log file, and of its rendition.
 
-/// What became of a log file. The order is that of trust: where there are several forms of one
-/// file, a crash has left the later ones, and the first is the one to read.
+/// Form of a log file, in order of trust: if a file exists in several forms, a crash has left the
+/// later ones, and the first is the one to read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Form {
     /// Lines.
@@ -30,7 +30,7 @@ impl Form {
         }
     }
 
-    /// What such a file's name has behind the ending of a plain one.
+    /// The suffix of such a file's name after the ending of a plain one.
     #[must_use]
     pub fn suffix(self) -> &'static str {
         match self {
@@ -41,8 +41,8 @@ impl Form {
         }
     }
 
-    /// The ending while such a file is being made, and of what a crash has left of it. (Nothing
-    /// makes a plain file from another one.)
+    /// The ending while such a file is being created, and of the rest of it after a crash. (No file
+    /// is packed into the plain form.)
     #[must_use]
     pub fn new_ending(self) -> &'static str {
         match self {
@@ -65,14 +65,14 @@ impl Form {
         matches!(self, Form::Encrypted | Form::CompressedEncrypted)
     }
 
-    /// Whether it was made smaller.
+    /// Whether it is compressed.
     #[must_use]
     pub fn is_compressed(self) -> bool {
         matches!(self, Form::Compressed | Form::CompressedEncrypted)
     }
 
-    /// What is to become of a closed file; `None`: nothing. What is compressed or
-    /// encrypted once stays so.
+    /// The form that a closed file must get; `None`: it stays as it is. Compression and encryption
+    /// are never undone.
     #[must_use]
     pub fn target(self, compress: bool, encrypt: bool) -> Option<Form> {
         let target = match (self, compress, encrypt) {
@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn endings_are_read_back_and_nothing_goes_backwards() {
+    fn endings_are_read_back_and_no_form_is_undone() {
         for form in Form::ALL {
             assert_eq!(Form::of_ending(form.ending()), Some(form));
             assert_eq!(Form::of_ending(form.new_ending()), None);

@@ -2,7 +2,7 @@
 //!
 //! open, fcntl(F_OFD_SETLK), mkdir, readdir, readlink, stat, fstat, read, pread, write, pwrite,
 //! ftruncate, fchown, fchmod, futimens, fdatasync, sync_file_range, fsync, rename, unlink, statvfs,
-//! clock_gettime. No other module of `files` talks to the operating system.
+//! clock_gettime. No other module of the writing half makes system calls.
 
 use std::fs::{DirBuilder, File, FileTimes, OpenOptions};
 use std::io::{self, Write};
@@ -13,7 +13,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::private_file::{self, Refusal};
 
-/// What tells one file from another, whatever its name.
+/// Identity of a file, independent of its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileId {
     /// Device number.
@@ -33,30 +33,30 @@ pub struct Stat {
     pub modified_s: i64,
     /// Number of names.
     pub links: u64,
-    /// A plain file, not a directory, symbolic link, pipe or device.
+    /// A regular file, not a directory, symbolic link, pipe or device.
     pub is_file: bool,
     /// A directory.
     pub is_dir: bool,
-    /// Who may do what with it: the permission bits.
+    /// The permission bits.
     pub mode: u32,
 }
 
-/// What is left to the log when it is not the log that wants to write: so many bytes, or that part
-/// of the file system if it is small.
+/// Space that is reserved for the log when other parts want to write: this many bytes, or a part of
+/// the file system if it is small.
 const SPARE_BYTES_MAX: u64 = 64 << 20;
 const SPARE_PART: u64 = 20;
 
-/// Room on a file system, for users without privileges.
+/// Space on a file system, for users without privileges.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Space {
-    /// What can still be written, bytes.
+    /// Bytes that can still be written.
     pub free_bytes: u64,
-    /// What could be if there was nothing, bytes.
+    /// Bytes that could be written if it was empty.
     pub total_bytes: u64,
 }
 
 impl Space {
-    /// Whether there is room enough for more than the log.
+    /// Whether there is enough space for more than the log.
     #[must_use]
     pub fn is_to_spare(&self) -> bool {
         self.free_bytes >= SPARE_BYTES_MAX.min(self.total_bytes / SPARE_PART)
@@ -68,35 +68,35 @@ impl Space {
 pub enum OpenMode {
     /// Existing, for reading.
     Read,
-    /// Existing and made by [`Fs::replace`], for reading: SQL cannot open it.
+    /// Existing and created by [`Fs::replace`], for reading: SQL cannot open it.
     Private,
     /// Existing, for reading, and for writing at its end only.
     Append,
     /// Like `Append`, but the file must not exist yet; mode 0640.
     AppendNew,
-    /// For reading and writing from the start, made with mode 0640 if missing.
+    /// For reading and writing from the start, created with mode 0640 if missing.
     Lock,
 }
 
-/// A file system and the clock that names its files. Its clones are the same one: closed files are
-/// packed by a thread of its own.
+/// A file system and the clock that names its files. Clones refer to the same one, because a
+/// separate thread packs closed files.
 pub trait Fs: Clone + Send + 'static {
     /// An open file.
     type File: FsFile;
 
     /// Seconds since 1970-01-01 UTC.
     fn now_s(&self) -> i64;
-    /// Makes one directory, mode 0750.
+    /// Creates one directory, mode 0750.
     ///
     /// # Errors
     /// As mkdir(2).
     fn create_dir(&self, path: &Path) -> io::Result<()>;
-    /// Names in a directory, in any order, those that are not UTF-8 left out.
+    /// Names in a directory, in any order, except names that are not UTF-8.
     ///
     /// # Errors
     /// As opendir(3) and readdir(3).
     fn list(&self, dir: &Path) -> io::Result<Vec<String>>;
-    /// The path of a directory without symbolic links, by which others know it.
+    /// The canonical path of a directory, without symbolic links.
     ///
     /// # Errors
     /// As realpath(3).
@@ -106,13 +106,13 @@ pub trait Fs: Clone + Send + 'static {
     /// # Errors
     /// As open(2).
     fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Self::File>;
-    /// Looks at a path, following symbolic links for directories above it only.
+    /// Looks at a path, following symbolic links only in the directories above it.
     ///
     /// # Errors
     /// As lstat(2).
     fn stat(&self, path: &Path) -> io::Result<Stat>;
-    /// Puts a file that only [`OpenMode::Private`] opens in the place of a path, all of it or
-    /// nothing. With `sync`, it is on the device when this returns.
+    /// Atomically replaces the file at a path by one that only [`OpenMode::Private`] opens. With
+    /// `sync`, it is on the device when this returns.
     ///
     /// # Errors
     /// As open(2), write(2), fsync(2) and rename(2).
@@ -122,17 +122,17 @@ pub trait Fs: Clone + Send + 'static {
     /// # Errors
     /// As unlink(2).
     fn remove(&self, path: &Path) -> io::Result<()>;
-    /// Gives a file another name, in the place of what has it.
+    /// Renames a file, replacing any file with the new name.
     ///
     /// # Errors
     /// As rename(2).
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
-    /// How much room there is for files in a directory.
+    /// Free space for files in a directory.
     ///
     /// # Errors
     /// As statvfs(3).
     fn space(&self, dir: &Path) -> io::Result<Space>;
-    /// Waits until the names in a directory are on the device as they are.
+    /// Waits until the names in a directory are on the device.
     ///
     /// # Errors
     /// As open(2) and fsync(2).
@@ -141,20 +141,20 @@ pub trait Fs: Clone + Send + 'static {
 
 /// An open file.
 pub trait FsFile: Send {
-    /// One write(2): may write less than asked for, and may be interrupted.
+    /// One write(2): may write less than requested, and may be interrupted.
     ///
     /// # Errors
     /// As write(2).
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize>;
-    /// Opens the same file once more, whatever its name is now, for [`write_at`](Self::write_at).
+    /// Opens the same file again, whatever its name is now, for [`write_at`](Self::write_at).
     ///
     /// # Errors
     /// As open(2).
     fn reopen(&self) -> io::Result<Self>
     where
         Self: Sized;
-    /// One pwrite(2), to a file that comes of [`reopen`](Self::reopen): those that are open for
-    /// appending append whatever position is named.
+    /// One pwrite(2), to a file returned by [`reopen`](Self::reopen): files that are open for
+    /// appending append regardless of the position.
     ///
     /// # Errors
     /// As pwrite(2).
@@ -164,7 +164,7 @@ pub trait FsFile: Send {
     /// # Errors
     /// As pread(2).
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
-    /// Cuts the file to a length.
+    /// Truncates the file.
     ///
     /// # Errors
     /// As ftruncate(2).
@@ -174,7 +174,7 @@ pub trait FsFile: Send {
     /// # Errors
     /// As fstat(2).
     fn stat(&self) -> io::Result<Stat>;
-    /// Gives it the mode and the times of another file, and its owner if this process may do that.
+    /// Copies mode and times from another file, and the owner if this process may do that.
     ///
     /// # Errors
     /// As fstat(2), fchmod(2) and futimens(3).
@@ -184,15 +184,15 @@ pub trait FsFile: Send {
     /// # Errors
     /// As fdatasync(2).
     fn sync_data(&self) -> io::Result<()>;
-    /// Asks that what was written be brought to the device, and waits for nothing. What goes wrong
-    /// with that is reported by [`FsFile::sync_data`].
+    /// Starts writing cached data to the device, without waiting. [`FsFile::sync_data`] reports the
+    /// errors.
     fn start_sync(&self);
-    /// Takes the whole-file lock that ends with this open file. `false`: another process has it.
+    /// Takes a whole-file lock that ends with this open file. `false`: another process has it.
     ///
     /// # Errors
     /// As fcntl(2), F_OFD_SETLK.
     fn try_lock(&self) -> io::Result<bool>;
-    /// Lets that lock go, for all who have inherited the open file, too.
+    /// Releases that lock, also for processes that inherited the open file.
     ///
     /// # Errors
     /// As fcntl(2), F_OFD_SETLK.
@@ -209,7 +209,7 @@ impl Fs for RealFs {
     fn now_s(&self) -> i64 {
         match SystemTime::now().duration_since(UNIX_EPOCH) {
             Ok(since) => i64::try_from(since.as_secs()).unwrap_or(i64::MAX),
-            // A clock before 1970 is no time at all; names keep their order without it.
+            // A clock before 1970 is unusable; names keep their order without it.
             Err(_) => 0,
         }
     }
@@ -238,7 +238,7 @@ impl Fs for RealFs {
             });
         }
         let mut options = OpenOptions::new();
-        // O_NONBLOCK means nothing to a plain file; it keeps a pipe that another process put in
+        // O_NONBLOCK has no effect on a regular file; it keeps a pipe that another process put in
         // the place of a log file from blocking the open.
         options.read(true).mode(0o640).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
         match mode {
@@ -258,7 +258,7 @@ impl Fs for RealFs {
         let mut name = path.as_os_str().to_owned();
         name.push(".new");
         let new = PathBuf::from(name);
-        // One that a crash has left may have any mode and any owner: it goes first.
+        // A file that a crash left may have any mode and any owner: it is removed first.
         match std::fs::remove_file(&new) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
@@ -269,8 +269,8 @@ impl Fs for RealFs {
             .and_then(|()| if sync { file.sync_all() } else { Ok(()) })
             .and_then(|()| std::fs::rename(&new, path));
         if let Err(error) = written {
-            // It may hold a secret, and is nothing that anybody should find. If this fails, too,
-            // the next attempt removes it.
+            // It may hold a secret, and must not be left behind. If this fails, too, the next
+            // attempt removes it.
             let _: io::Result<()> = std::fs::remove_file(&new);
             return Err(error);
         }
@@ -302,7 +302,7 @@ impl Fs for RealFs {
             return Err(io::Error::last_os_error());
         }
         let bytes = |blocks: u64| blocks.saturating_mul(stat.f_frsize);
-        // What only root may fill is no room.
+        // Space that only root may use does not count.
         let reserved = stat.f_bfree.saturating_sub(stat.f_bavail);
         Ok(Space {
             free_bytes: bytes(stat.f_bavail),
@@ -339,9 +339,9 @@ impl FsFile for File {
 
     fn copy_attributes(&self, from: &File) -> io::Result<()> {
         let of = from.metadata()?;
-        // Before the mode, which a change of the owner would change. Only root may give a file
-        // away; without that the new one belongs to whoever writes the log, as the old one did
-        // once.
+        // Before the mode, because a change of the owner changes the mode. Only root may change the
+        // owner; otherwise the new file belongs to the user that writes the log, as the old one
+        // once did.
         for (uid, gid) in [(Some(of.uid()), None), (None, Some(of.gid()))] {
             match std::os::unix::fs::fchown(self, uid, gid) {
                 Err(error) if error.raw_os_error() == Some(libc::EPERM) => {}
@@ -357,8 +357,8 @@ impl FsFile for File {
     }
 
     fn start_sync(&self) {
-        // SAFETY: the descriptor is open for as long as `self` is borrowed, and nothing else is
-        // handed over. The result says nothing that fdatasync does not say.
+        // SAFETY: the descriptor is open while `self` is borrowed, and no memory is passed.
+        // fdatasync reports every error that the result would report.
         unsafe { libc::sync_file_range(self.as_raw_fd(), 0, 0, libc::SYNC_FILE_RANGE_WRITE) };
     }
 
@@ -383,8 +383,8 @@ fn set_lock(file: &File, kind: libc::c_int) -> io::Result<()> {
     let mut lock: libc::flock = unsafe { std::mem::zeroed() };
     lock.l_type = kind as libc::c_short;
     lock.l_whence = libc::SEEK_SET as libc::c_short;
-    // SAFETY: the descriptor is open for as long as `file` is borrowed, and the kernel
-    // only reads `lock`, which outlives the call.
+    // SAFETY: the descriptor is open while `file` is borrowed, and the kernel only reads `lock`,
+    // which outlives the call.
     match unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_SETLK, &raw const lock) } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),

@@ -1,8 +1,8 @@
-//! What there is of the log, for SHOW STATUS.
+//! Overview of the log files, for SHOW STATUS.
 //!
-//! An administrator who has no shell on the server can see how many files there are, what they
-//! take, and how far back they go. Looked at by the writer now and then: it costs a listing of the
-//! directory, and a look at each file that has changed since the last one.
+//! An administrator without a shell on the server can see how many files there are, how much space
+//! they use, and how far back they reach. The writer updates it at intervals: each update lists the
+//! directory, and looks at each file that has changed since the last one.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read};
@@ -19,19 +19,19 @@ use super::stream::Stream;
 use super::write::current::Current;
 use super::write::directory::LogDir;
 
-/// Where `ts` of a line has ended for certain: `{"v":1,"seq":…,"ts":"…"`.
+/// Length within which `ts` of a line surely ends: `{"v":1,"seq":…,"ts":"…"`.
 const HEAD_BYTES: u64 = 128;
 
-/// What there is of the log.
+/// Overview of the log files.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Inventory {
-    /// Log files, each counted once, in whatever forms it is there.
+    /// Log files, each counted once, in any number of forms.
     pub count: u64,
-    /// Bytes of all of them on the disk, with their sidecars and renditions.
+    /// Bytes of all of them on the disk, including sidecars and renditions.
     pub bytes: u64,
     /// The oldest.
     pub oldest: Option<Oldest>,
-    /// Closed log files of which something is to be packed.
+    /// Closed log files that have a part to be packed.
     pub to_pack: u64,
 }
 
@@ -40,27 +40,26 @@ pub struct Inventory {
 pub struct Oldest {
     name: FileName,
     form: Form,
-    /// Time of its first line, if that can be read.
+    /// Time of its first line, if it can be read.
     first_us: Option<i64>,
 }
 
 impl Oldest {
-    /// As it is on the disk.
+    /// Its name on the disk.
     #[must_use]
     pub fn file(&self) -> String {
         format!("{}.{}", self.name, self.form.ending())
     }
 
-    /// Time of its first line, µs since 1970-01-01 UTC; of one that is encrypted, or has no line,
-    /// when it was begun.
+    /// Time of its first line, µs since 1970-01-01 UTC; for a file that is encrypted or has no
+    /// line, the time in its name.
     #[must_use]
     pub fn begun_us(&self) -> i64 {
         self.first_us.unwrap_or(self.name.stamp_s().saturating_mul(1_000_000))
     }
 }
 
-/// Looks what there is, of `all` files. `before` is what was found the last time. The bytes are not
-/// counted.
+/// Makes the overview of `all` files. `before` is the previous result. The bytes are not counted.
 pub(crate) fn look<F: Fs>(
     dir: &LogDir<F>,
     current: &Current<F::File>,
@@ -69,7 +68,7 @@ pub(crate) fn look<F: Fs>(
     before: &Inventory,
 ) -> Inventory {
     let is_log = |(name, parts): &(&FileName, &Parts)| {
-        // What another process has put behind the current file is none of ours.
+        // Files with newer names than the current file are not the recorder's.
         **name <= current.name && parts.has_lines()
     };
     let mut files = all.iter().filter(is_log);
@@ -81,9 +80,9 @@ pub(crate) fn look<F: Fs>(
         let first_us = first_us.or_else(|| first_us_of(dir, name, form));
         Some(Oldest { name, form, first_us })
     });
-    let mut names: Vec<FileName> = pack::wishes(dir, current, packing, all)
-        .filter(|wish| is_filled(dir, &wish.path(dir.path())))
-        .map(|wish| wish.name)
+    let mut names: Vec<FileName> = pack::tasks(dir, current, packing, all)
+        .filter(|task| is_filled(dir, &task.path(dir.path())))
+        .map(|task| task.name)
         .collect();
     names.dedup();
     Inventory { count, bytes: 0, oldest, to_pack: names.len() as u64 }
@@ -93,7 +92,7 @@ fn is_filled<F: Fs>(dir: &LogDir<F>, path: &Path) -> bool {
     dir.fs().stat(path).is_ok_and(|stat| stat.is_file && stat.bytes > 0)
 }
 
-/// Time of the first line of a file, if it can be read: nothing but a figure depends on it.
+/// Time of the first line of a file, if it can be read: only a figure depends on it.
 fn first_us_of<F: Fs>(dir: &LogDir<F>, name: FileName, form: Form) -> Option<i64> {
     if form.is_encrypted() {
         return None;
@@ -113,12 +112,12 @@ fn first_us_of<F: Fs>(dir: &LogDir<F>, name: FileName, form: Form) -> Option<i64
     time_of(&head)
 }
 
-/// `ts` of the line that begins so, µs since 1970-01-01 UTC.
+/// `ts` of the line that begins like this, µs since 1970-01-01 UTC.
 fn time_of(head: &[u8]) -> Option<i64> {
     const KEY: &[u8] = b",\"ts\":\"";
     let at = head.windows(KEY.len()).position(|part| part == KEY)? + KEY.len();
     let end = at + head[at..].iter().position(|byte| *byte == b'"')?;
-    // The reader of lines reads times, too, and asks for an `event`.
+    // Parsed as a whole line, for which the reader requires an `event`.
     let line = [&head[..=end], b",\"event\":\"start\"}"].concat();
     Some(Line::parse(&line).ok()?.ts.as_microsecond())
 }
@@ -153,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn the_figures_follow_what_becomes_of_the_files() {
+    fn the_figures_follow_the_files() {
         let fs = FaultyFs::new();
         fs.set_now_s(BEGIN_S);
         fs.create_dir(Path::new("/data")).expect("an empty file system");
@@ -162,7 +161,7 @@ mod tests {
         let nothing = Packing::default();
         let empty = files.inventory(&nothing, &Inventory::default()).expect("looks");
         assert_eq!((empty.count, empty.bytes, empty.to_pack), (1, 0, 0));
-        // Without a line there is only its name.
+        // Without a line there is only the time in its name.
         assert_eq!(empty.oldest.as_ref().expect("one").begun_us(), BEGIN_S * 1_000_000);
         for seq in 1..=3 {
             files.write(line(seq, 50 + seq).as_bytes(), &mut 0).expect("writes");
@@ -173,9 +172,10 @@ mod tests {
         let line_bytes = line(1, 51).len() as u64;
         fs.append(&path(1, "csv"), b"the same, in other words");
         fs.append(&path(1, "chain"), b"its seal");
-        // Strangers: behind the current file, without a log file, of another name.
+        // Foreign files: with a newer name than the current file, without a log file, with another
+        // name.
         fs.append(&path(9, "jsonl"), b"");
-        fs.append(&path(4, "csv"), b"of nobody");
+        fs.append(&path(4, "csv"), b"without a log file");
         let inventory = files.inventory(&nothing, &empty).expect("looks");
         assert_eq!((inventory.count, inventory.to_pack), (3, 0));
         assert_eq!(inventory.bytes, 3 * line_bytes + 24 + 8);
@@ -183,7 +183,7 @@ mod tests {
         assert_eq!(oldest.file(), "audit-20000229T123456Z-000001.jsonl");
         assert_eq!(oldest.begun_us(), (BEGIN_S - 5) * 1_000_000 + 7);
 
-        // A log file and its rendition are one file that waits.
+        // A log file and its rendition count as one waiting file.
         let compress = packing(true, false);
         assert_eq!(files.inventory(&compress, &inventory).expect("looks").to_pack, 2);
         let pack = |files: &mut LogFiles<FaultyFs>, packing: &Packing| {
@@ -200,7 +200,8 @@ mod tests {
         let packed = fs.read(&path(1, "jsonl.zst")).len() + fs.read(&path(1, "csv.zst")).len();
         assert_eq!(inventory.bytes, 2 * line_bytes + 8 + packed as u64);
 
-        // Who saw it before it was encrypted still knows; who did not has its name.
+        // An overview from before the encryption still has the time of the line; a new one has the
+        // name's.
         let encrypt = packing(false, true);
         let new = pack(&mut files, &encrypt);
         assert_eq!(new.oldest.as_ref().expect("one").begun_us(), BEGIN_S * 1_000_000);

@@ -6,7 +6,7 @@ use super::fs::FsFile;
 
 /// A line may be a gigabyte long: it is searched in steps of this many bytes.
 pub(crate) const STEP_BYTES: usize = 64 * 1024;
-/// `{"v":1,"seq":18446744073709551615,` and room to spare.
+/// `{"v":1,"seq":18446744073709551615,` and some more.
 pub(crate) const HEAD_BYTES: usize = 64;
 
 /// The length of the part of the first `bytes` bytes that consists of complete lines.
@@ -25,7 +25,7 @@ pub(crate) fn line_end<L: FsFile>(file: &L, bytes: u64) -> io::Result<u64> {
     Ok(0)
 }
 
-/// `seq` of the line that ends at `end`; `None`: it is no record.
+/// `seq` of the line that ends at `end`; `None`: it is not a record.
 pub(crate) fn seq_before<L: FsFile>(file: &L, end: u64) -> io::Result<Option<u64>> {
     let start = line_end(file, end.saturating_sub(1))?;
     let mut head = [0; HEAD_BYTES];
@@ -42,7 +42,7 @@ pub(crate) fn read_exact_at<L: FsFile>(
 ) -> io::Result<()> {
     while !buffer.is_empty() {
         match file.read_at(buffer, offset) {
-            // Cut short by another process while it was being read.
+            // Another process truncated it while it was being read.
             Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
             Ok(count) => {
                 buffer = &mut buffer[count..];

@@ -7,22 +7,22 @@ use std::path::Path;
 use super::error::{At, FileError, FileErrorKind};
 use super::fs::{Fs, FsFile, OpenMode};
 
-/// The file that is locked. It is never removed: removing it while a second writer waits
-/// to open it would give each of them a lock of its own.
+/// The file that is locked. It is never removed: if it was removed while a second writer waits to
+/// open it, each would get a lock of its own.
 pub(crate) const LOCK_FILE: &str = ".lock";
 
-/// Behind the process id in that file: see [`tell_recovery`].
+/// Follows the process id in that file: see [`announce_recovery`].
 const RECOVERY: &str = "recovers\n";
-/// Length of what is read of it, bytes.
+/// How much of the file is read, bytes.
 const NOTE_BYTES_MAX: usize = 32;
 
-/// Makes the directory, and at most one directory above it, if they are missing.
+/// Creates the directory, and at most one directory above it, if they are missing.
 pub(crate) fn ensure_dir<F: Fs>(fs: &F, dir: &Path) -> Result<(), FileError> {
     let made = match fs.create_dir(dir) {
         Err(error) if error.raw_os_error() == Some(libc::ENOENT) => match dir.parent() {
             Some(parent) => match fs.create_dir(parent) {
                 Ok(()) => fs.create_dir(dir),
-                // Another process was faster; the directory itself says what is wrong if not.
+                // Another process was faster; any error now concerns the directory itself.
                 Err(other) if other.raw_os_error() == Some(libc::EEXIST) => fs.create_dir(dir),
                 Err(other) => return Err(FileError::new("make directory", parent, other)),
             },
@@ -33,13 +33,13 @@ pub(crate) fn ensure_dir<F: Fs>(fs: &F, dir: &Path) -> Result<(), FileError> {
     match made {
         Ok(()) => Ok(()),
         Err(error) if error.raw_os_error() == Some(libc::EEXIST) => is_dir(fs, dir),
-        // A read-only file system or directory answers this before it looks for the name.
+        // A read-only file system or directory gives this error before it looks for the name.
         Err(error) => is_dir(fs, dir).map_err(|_| FileError::new("make directory", dir, error)),
     }
 }
 
 fn is_dir<F: Fs>(fs: &F, dir: &Path) -> Result<(), FileError> {
-    // The entry "." follows a symbolic link to a directory, which is a fine log directory.
+    // The entry "." follows a symbolic link to a directory, which is a valid log directory.
     let inside = dir.join(".");
     match fs.stat(&inside) {
         Ok(stat) if stat.is_dir => Ok(()),
@@ -48,7 +48,7 @@ fn is_dir<F: Fs>(fs: &F, dir: &Path) -> Result<(), FileError> {
     }
 }
 
-/// Takes the lock of a directory; it ends with the returned file.
+/// Takes the lock of a directory; the lock ends with the returned file.
 pub(crate) fn acquire<F: Fs>(fs: &F, dir: &Path) -> Result<F::File, FileError> {
     let path = dir.join(LOCK_FILE);
     loop {
@@ -67,14 +67,13 @@ pub(crate) fn acquire<F: Fs>(fs: &F, dir: &Path) -> Result<F::File, FileError> {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(FileError::new("look at", &path, error)),
         }
-        // Removed by another process between open and lock: a lock on a file without a name
-        // excludes no other one. Every turn of this loop takes another such removal.
+        // Another process removed it between open and lock: a lock on a file without a name
+        // excludes no other writer. Every further iteration needs another such removal.
     }
 }
 
-/// Leaves this process's id for the error message of the next one. The lock holds without
-/// it, so a full disk here is no reason to refuse: the file is then empty, and the message
-/// has no number.
+/// Stores this process's id for the error message of the next writer. The lock works without it, so
+/// a full disk is no reason to refuse: the file is then empty, and the message has no number.
 fn write_holder<L: FsFile>(file: &mut L) {
     if file.set_len(0).is_ok() {
         let line = format!("{}\n", std::process::id());
@@ -85,22 +84,22 @@ fn write_holder<L: FsFile>(file: &mut L) {
 fn read_holder<L: FsFile>(file: &L) -> Option<u32> {
     let mut buffer = [0; NOTE_BYTES_MAX];
     let count = file.read_at(&mut buffer, 0).ok()?;
-    // Without the newline, the holder is just writing it.
+    // Without the newline, the holder is still writing it.
     std::str::from_utf8(&buffer[..count]).ok()?.split_once('\n')?.0.parse().ok()
 }
 
-/// Leaves word that the lock is held to write what a dead server has left. As with the process id,
-/// nothing depends on it.
-pub(crate) fn tell_recovery<L: FsFile>(file: &mut L) {
+/// Notes in the file that the holder of the lock is recovering what a dead server left. As with the
+/// process id, only messages depend on it.
+pub(crate) fn announce_recovery<L: FsFile>(file: &mut L) {
     let _: io::Result<usize> = file.write(RECOVERY.as_bytes());
 }
 
-/// Whether the holder of a directory's lock, if there is one, writes what a dead server has left.
+/// Whether the holder of a directory's lock, if any, is recovering what a dead server left.
 #[must_use]
-pub fn tells_of_recovery(dir: &Path) -> bool {
+pub fn is_recovering(dir: &Path) -> bool {
     let Ok(file) = File::open(dir.join(LOCK_FILE)) else { return false };
     let mut note = String::new();
-    // Longer ones are not the recorder's.
+    // A longer file is not the recorder's.
     let read = file.take(NOTE_BYTES_MAX as u64).read_to_string(&mut note);
     read.is_ok() && note.ends_with(RECOVERY)
 }

@@ -1,14 +1,14 @@
-//! `.log-files` in the log directory: the names of the newest log files, as the recorder made them.
+//! `.log-files` in the log directory: the names of the newest log files that the recorder created.
 //!
 //! ```text
 //! audit-20261122T034926Z-000041
 //! audit-20261122T035510Z-000042
 //! ```
 //!
-//! An account with the privilege FILE makes files in the log directory as the server's user. From
-//! this list a start knows which are the recorder's own: SQL can neither read nor replace it (see
-//! [`crate::private_file`]). A name is on the device before its file is made, so that a power
-//! failure leaves no file of the recorder that the list does not have.
+//! An account with the privilege FILE creates files in the log directory as the server's user. This
+//! list tells a start which files are the recorder's own: SQL can neither read nor replace it (see
+//! [`crate::private_file`]). A name is on the device before its file is created, so a power failure
+//! leaves no file of the recorder that is missing in the list.
 
 use std::collections::VecDeque;
 use std::io;
@@ -19,29 +19,28 @@ use super::fs::{Fs, FsFile as _, OpenMode};
 use super::lines::read_exact_at;
 use super::name::FileName;
 
-/// Its name.
+/// Name of the list.
 pub(crate) const LIST: &str = ".log-files";
 
-/// How many names it has at most. Only files that are not sealed yet matter, which are two or
-/// three.
+/// Most names that it has. Only files that are not sealed yet matter, which are two or three.
 const NAMES_MAX: usize = 100;
 
-/// Longer than any that is written, bytes.
+/// Larger than any list that is written, bytes.
 const BYTES_MAX: u64 = 64 << 10;
 
-/// See the module documentation. Empty: there is no list yet.
+/// The list, see the module documentation. Empty: there is no list yet.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Made {
     /// Oldest first.
     names: VecDeque<FileName>,
 }
 
-/// What a directory has for a list.
+/// The list of a directory.
 #[derive(Debug)]
 pub(crate) enum Listed {
     /// A list of the recorder, or none, which is an empty one.
     Ours(Made),
-    /// Something of its name that the recorder has not written.
+    /// A file with the name of the list that the recorder did not write.
     Foreign,
 }
 
@@ -79,7 +78,7 @@ impl Made {
         self.names.back().copied()
     }
 
-    /// The oldest name: nothing is known of older ones.
+    /// The oldest name: older files are unknown.
     pub(crate) fn oldest(&self) -> Option<FileName> {
         self.names.front().copied()
     }
@@ -89,12 +88,13 @@ impl Made {
         self.names.binary_search(&name).is_ok()
     }
 
-    /// Whether a name may be one of the recorder's: it is in the list, or older than all in it.
+    /// Whether a name may be the recorder's: it is in the list, or older than all names in it.
     pub(crate) fn may_be_ours(&self, name: FileName) -> bool {
         self.oldest().is_none_or(|oldest| name < oldest) || self.has(name)
     }
 
-    /// Adds the newest name, and waits until that is on the device. After an error it is not added.
+    /// Adds the newest name, and waits until the list is on the device. After an error the name is
+    /// not added.
     pub(crate) fn add<F: Fs>(
         &mut self,
         fs: &F,
@@ -111,8 +111,8 @@ impl Made {
         Ok(())
     }
 
-    /// Takes the newest name back: another process has made its file. The list is written with the
-    /// next one.
+    /// Removes the newest name: another process has created the file. The list is written with the
+    /// next name.
     pub(crate) fn take_back(&mut self) {
         self.names.pop_back();
     }
@@ -153,7 +153,7 @@ mod tests {
         let names = names(NAMES_MAX as i64 + 2);
         let mut made = read(dir.path()).unwrap();
         assert_eq!(made, Made::default());
-        assert!(made.may_be_ours(names[0]), "nothing is known yet");
+        assert!(made.may_be_ours(names[0]), "there is no list yet");
         for name in &names {
             made.add(&RealFs, dir.path(), *name).unwrap();
         }
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn what_sql_can_make_is_no_list() {
+    fn a_file_that_sql_may_have_created_is_not_a_list() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join(LIST);
         let name = names(1)[0];

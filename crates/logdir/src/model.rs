@@ -1,10 +1,10 @@
-//! Random life against a simple oracle: conservation.
+//! Random histories against a simple oracle: conservation.
 //!
-//! Numbered lines are offered in order, the way the writer thread offers them: a batch is
-//! offered until it is accepted; after a death, everything behind `last_seq` is offered
-//! again. Meanwhile writes fail, the disk fills up, the process dies at any operation, and
-//! others unlink, truncate, rename and write the files. At the end every line must be there
-//! once, whole and in order, except for those that another process has destroyed.
+//! Numbered lines are offered in order, as the writer thread offers them: a batch is offered until
+//! it is accepted; after a death, everything after `last_seq` is offered again. Meanwhile writes
+//! fail, the disk fills up, the process dies at any operation, and other processes unlink,
+//! truncate, rename and write the files. At the end every line must exist once, whole and in order,
+//! except for lines that another process destroyed.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -34,27 +34,27 @@ enum Step {
     Room(Option<u64>),
     FileBytesMax(Option<u64>),
     Repair,
-    /// The process ends, orderly or not, and starts again.
+    /// The process ends, orderly or not, and another one starts.
     Close,
     Kill,
     Clock(i64),
-    /// Retention of this many days, bytes and files looks once.
+    /// Retention with these limits of days, bytes and files looks once.
     Retain(u64, u64, u64),
     Unlink,
     RemoveDir,
-    /// Cut the newest file to so many 256ths of its length.
+    /// Truncates the newest file to this many 256ths of its length.
     Truncate(u8),
     /// Another process writes into the newest file, with or without a newline at the end.
     Foreign(bool),
     Move,
-    /// Another process makes a file that uses up the next number.
+    /// Another process creates a file that uses up the next number.
     TakeName,
 }
 
 fn fault() -> impl Strategy<Value = Fault> {
     let mut numbers = vec![libc::EIO, libc::ENOSPC, libc::EACCES, libc::EROFS, libc::EDQUOT];
     let after_bytes = prop::sample::select(numbers.clone());
-    // EINTR means, by POSIX, that no byte was written.
+    // According to POSIX, EINTR means that no byte was written.
     numbers.push(libc::EINTR);
     let before_bytes = prop::sample::select(numbers);
     prop_oneof![
@@ -95,7 +95,7 @@ fn line(seq: u64, padding: usize) -> String {
     format!("{{\"v\":1,\"seq\":{seq},\"sql\":\"{}\"}}\n", "x".repeat(padding))
 }
 
-/// Complete lines of ours as `seq`, and whether the data ends with a complete line.
+/// Complete lines of the log as `seq`, and whether the data ends with a complete line.
 fn seqs_in(data: &[u8]) -> (Vec<u64>, bool) {
     let text = std::str::from_utf8(data).expect("tests write ASCII");
     let whole = text.is_empty() || text.ends_with('\n');
@@ -122,17 +122,17 @@ struct Model {
     rotate_bytes: u64,
     files: Option<LogFiles<FaultyFs>>,
     next_seq: u64,
-    /// The batch on offer and its progress.
+    /// The offered batch and its progress.
     pending: Option<(Vec<u8>, usize)>,
     /// Lines that another process may have destroyed.
     destroyed: BTreeSet<u64>,
     /// Lines in files that were moved away in earlier lives.
     archived: Vec<u64>,
     moves: u32,
-    /// Another process has changed the content since the writer has looked: a second change
-    /// could hide the first.
+    /// Another process has changed the content since the writer last looked: a second change could
+    /// hide the first.
     touched: bool,
-    /// Somebody wrote a last line that has no `seq`.
+    /// Another process wrote a last line that has no `seq`.
     foreign: bool,
 }
 
@@ -162,12 +162,12 @@ impl Model {
         self.fs.files_in(Path::new(DIR)).into_iter().filter(is_log).collect()
     }
 
-    /// What a reader of the directory finds, in the order of names.
+    /// Lines that a reader of the directory finds, in the order of names.
     fn lines_in_dir(&self) -> Vec<u64> {
         self.log_paths().iter().flat_map(|path| seqs_in(&self.fs.read(path)).0).collect()
     }
 
-    /// Starts a process, if the file system lets it.
+    /// Starts a process, if the file system permits it.
     fn start(&mut self) {
         if self.files.is_some() {
             return;
@@ -187,7 +187,7 @@ impl Model {
                 last
             }
             Err(LastSeqError::Unparsable { .. }) if self.foreign => expected,
-            // The operation was made to fail; the process gives up, as a careful one does.
+            // The operation was made to fail; a careful process gives up.
             Err(LastSeqError::Unreadable(_)) => {
                 self.files = None;
                 return self.notice_death();
@@ -195,8 +195,8 @@ impl Model {
             Err(error) => panic!("{error}"),
         };
         let last = last.unwrap_or(0);
-        // The arena still holds what is behind `last`: it is offered again. Files moved
-        // away by others may hold such lines too; to the recorder they do not exist.
+        // The arena still holds everything after `last`: it is offered again. Files that others
+        // moved away may hold such lines, too; for the recorder they do not exist.
         for path in self.fs.files_in(Path::new("/")) {
             let (seqs, _) = seqs_in(&self.fs.read(&path));
             self.archived.extend(seqs.into_iter().filter(|seq| *seq <= last));
@@ -247,7 +247,7 @@ impl Model {
         }
     }
 
-    /// Marks the lines of a file that only exist there.
+    /// Marks the lines of a file that exist only there.
     fn destroy(&mut self, data: &[u8]) {
         let (seqs, _) = seqs_in(data);
         self.destroyed.extend(seqs);
@@ -270,7 +270,7 @@ impl Model {
             }
             Step::Check => {
                 if let Some(files) = &mut self.files {
-                    // An error is as good as any: the next write meets it again.
+                    // An error is harmless: the next write meets it again.
                     if files.check().is_ok() && self.pending.is_none() {
                         self.touched = false;
                     }
@@ -299,7 +299,7 @@ impl Model {
                 if let Some(files) = self.files.take() {
                     let _: Result<(), _> = files.close();
                     self.notice_death();
-                    // The end of the process, whatever close said.
+                    // The process ends, whatever close returned.
                     self.fs.restart_process();
                 }
             }
@@ -313,7 +313,7 @@ impl Model {
         }
     }
 
-    /// Removes the oldest file if it has to go: nothing but that, and never the last line.
+    /// Removes the oldest file if it is due: only that file, and never the last line.
     fn retain(&mut self, keep: Keep) {
         let Some(files) = &mut self.files else { return };
         if let Ok(Some(due)) = files.outlook(&keep).map(|outlook| outlook.due.first().copied()) {
@@ -339,7 +339,7 @@ impl Model {
         let Some(newest) = self.log_paths().pop() else { return };
         let data = self.fs.read(&newest);
         let open = self.fs.is_open(&newest);
-        // Nothing looks after a closed file while the current one is elsewhere.
+        // Closed files are not watched while the current one is elsewhere.
         let watched = open || self.files.is_none();
         match step {
             Step::Unlink => {
@@ -363,8 +363,8 @@ impl Model {
             }
             Step::Foreign(complete) if watched && !self.touched => {
                 self.touched = true;
-                // On a torn line of ours it makes a line that no repair can tell from
-                // a whole one, if the process dies before it can look.
+                // After a torn line of the log it forms a line that no repair can tell from a
+                // complete one, if the process dies before it can look.
                 if seqs_in(&data).1 {
                     self.foreign = true;
                     self.fs.append(&newest, FOREIGN.as_bytes());
@@ -373,8 +373,8 @@ impl Model {
                     }
                 }
             }
-            // A file with a torn tail that only a dead process could have taken back
-            // stays torn; everything else is fair.
+            // A file with a torn tail that only a dead process could have repaired stays torn;
+            // every other case is fair.
             Step::Move => {
                 self.moves += 1;
                 self.fs.rename(&newest, Path::new(&format!("/moved-{:06}", self.moves)));
@@ -390,7 +390,7 @@ impl Model {
     }
 
     fn finish(mut self) {
-        // A fault can be due in the first of these calls only until it is repaired.
+        // A fault can affect the first of these calls only until it is repaired.
         self.fs.repair();
         self.start();
         let files = self.files.as_mut().expect("nothing fails any more");
@@ -425,7 +425,7 @@ impl Model {
     }
 }
 
-/// `PROPTEST_CASES` asks for more, or for less.
+/// `PROPTEST_CASES` sets another number.
 fn config() -> ProptestConfig {
     match std::env::var_os("PROPTEST_CASES") {
         Some(_) => ProptestConfig::default(),

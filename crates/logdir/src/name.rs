@@ -4,7 +4,7 @@ use std::fmt;
 
 /// Largest number that six digits hold.
 const NUMBER_MAX: u32 = 999_999;
-/// Room for it, in a code.
+/// Bits for it in a code.
 const NUMBER_BITS: u32 = 20;
 /// 9999-12-31T23:59:59Z: the last second whose year has four digits.
 const STAMP_S_MAX: i64 = 253_402_300_799;
@@ -23,8 +23,8 @@ pub struct FileName {
 impl FileName {
     /// The name that follows `newest` at the time `now_s` (seconds since 1970-01-01 UTC).
     ///
-    /// When the clock has stepped back, the stamp of `newest` is used again: a name that
-    /// sorts before an existing one would put its lines in the wrong place for every reader.
+    /// If the clock has stepped back, the stamp of `newest` is used again: a name that sorts before
+    /// an existing one would put its lines in the wrong place for every reader.
     #[must_use]
     pub fn after(newest: Option<FileName>, now_s: i64) -> FileName {
         let now_s = now_s.clamp(0, STAMP_S_MAX);
@@ -33,15 +33,15 @@ impl FileName {
             Some(FileName { stamp_s, number }) if number < NUMBER_MAX => {
                 FileName { stamp_s: now_s.max(stamp_s), number: number + 1 }
             }
-            // The number starts again, so the stamp alone has to keep the order.
+            // The number starts again, so the stamp alone must keep the order.
             Some(FileName { stamp_s, .. }) => {
                 FileName { stamp_s: now_s.max(stamp_s + 1).min(STAMP_S_MAX), number: 1 }
             }
         }
     }
 
-    /// Splits a directory entry into the name and its ending (`jsonl`, `jsonl.zst`).
-    /// `None`: not a file of ours.
+    /// Splits a directory entry into the name and its ending (`jsonl`, `jsonl.zst`). `None`: not a
+    /// name of the recorder's.
     #[must_use]
     pub fn parse(entry: &str) -> Option<(FileName, &str)> {
         let (stem, ending) = entry.split_once('.')?;
@@ -50,7 +50,7 @@ impl FileName {
             return None;
         }
         let name = FileName { stamp_s: parse_stamp(stamp)?, number: number.parse().ok()? };
-        // Formatting again rejects every impossible date and every second spelling.
+        // Formatting it again rejects every impossible date and every other spelling.
         (name.number > 0 && name.to_string() == stem).then_some((name, ending))
     }
 
@@ -72,7 +72,7 @@ impl FileName {
         (self.stamp_s as u64) << NUMBER_BITS | u64::from(self.number)
     }
 
-    /// The name with this number; `None`: there is none.
+    /// The name with this code; `None`: there is none.
     #[must_use]
     pub fn from_code(code: u64) -> Option<FileName> {
         let stamp_s = i64::try_from(code >> NUMBER_BITS).ok().filter(|it| *it <= STAMP_S_MAX)?;
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_a_name() {
+    fn invalid_names_are_refused() {
         for entry in [
             "audit-20000229T123456Z-000042",
             "audit-20010229T123456Z-000042.jsonl",

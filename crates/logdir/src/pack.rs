@@ -1,19 +1,17 @@
-//! Closed files made smaller, or unreadable to all but a few: `audit-….jsonl` becomes
-//! `audit-….jsonl.zst`, `.jsonl.age` or `.jsonl.zst.age`, the same lines. The same becomes of its
-//! rendition, by the same rules and in the same way.
+//! Compresses and encrypts closed files: `audit-….jsonl` becomes `audit-….jsonl.zst`, `.jsonl.age`
+//! or `.jsonl.zst.age`, with the same lines. Renditions are packed by the same rules.
 //!
-//! The file goes only when the other one is on the device under its name, and was read back from
-//! there and found to be what was written. So after a death at any place at least one of both is
-//! complete, and where both are there, the one that less was done to is the one to read; the next
-//! attempt simply begins again.
+//! The original is removed only after the new file is on the device under its name, and was read
+//! back and compared. So after a death at any place at least one of the two is complete. If both
+//! exist, the less processed one is the one to read, and the next attempt begins anew.
 //!
-//! What is encrypted cannot be read back as lines: the recorder does not have the key. So what goes
-//! into the encryption is decompressed beside it and compared with the lines, and what comes out of
-//! it is hashed on its way to the file and compared with what the device has. What is trusted is
-//! the encryption itself.
+//! Encrypted content cannot be read back as lines, because the recorder does not have the key.
+//! Instead, the input of the encryption is decompressed in parallel and compared with the lines,
+//! and its output is hashed on the way to the file and compared with the device. Only the
+//! encryption itself is trusted.
 //!
-//! Done by a thread that nothing waits for ([`Packer::run`]): it takes a block, looks whether it
-//! has to end, and takes the next.
+//! A thread that nothing waits for does the work ([`Packer::run`]): it processes a block, checks
+//! whether it must end, and continues with the next.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
@@ -38,35 +36,35 @@ use super::write::directory::LogDir;
 
 const BLOCK_BYTES: usize = 128 * 1024;
 
-/// So much is written before the device is waited for, bytes. Such a wait cannot be ended: a caller
-/// that wants the thread to end, as for a hand-over of the log, waits for this much at most.
+/// Bytes between syncs to the device. A sync cannot be interrupted: a caller that wants the thread
+/// to end, for example to hand the log over, waits for this much at most.
 const SYNC_BYTES: u64 = 8 << 20;
 
-/// What is to become of closed files.
+/// How closed files are packed.
 #[derive(Clone, Debug, Default)]
 pub struct Packing {
-    /// They are made smaller.
+    /// They are compressed.
     pub compress: bool,
-    /// Only these can read them.
+    /// Only these recipients can read them.
     pub recipients: Option<Arc<Recipients>>,
 }
 
 /// A file that was packed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packed {
-    /// What it says.
+    /// Its content.
     pub content: Content,
-    /// In what form it was.
+    /// Its form before.
     pub from: Form,
-    /// In what form it is.
+    /// Its form now.
     pub form: Form,
-    /// Length of the file as it was.
+    /// Length before.
     pub bytes: u64,
-    /// Length of the file as it is.
+    /// Length now.
     pub packed_bytes: u64,
 }
 
-/// A file that is packed, and whose other form is still there. It goes when that can be removed.
+/// A packed file whose original still exists. The original is removed when that is possible.
 #[derive(Clone, Copy, Debug)]
 pub struct Unremoved {
     packed: Packed,
@@ -74,41 +72,41 @@ pub struct Unremoved {
     form: Stat,
 }
 
-/// Why a file was not packed. It is as it was.
+/// Why a file was not packed. It is unchanged.
 #[derive(Debug, thiserror::Error)]
 pub enum PackError {
-    /// It is packed, and what it was made from cannot be removed.
+    /// It is packed, but the original cannot be removed.
     #[error("it is packed, and the file that it was made from cannot be removed: {error}")]
     Unremoved {
-        /// To be tried again, without packing.
+        /// For another attempt, without packing.
         unremoved: Box<Unremoved>,
         /// Why.
         error: FileError,
     },
-    /// Something did not work.
+    /// An operation failed.
     #[error(transparent)]
     File(#[from] FileError),
-    /// The new file does not say what the old one says, or that one was changed meanwhile.
+    /// The new file differs from the old one, or the old one was changed meanwhile.
     #[error("{} was read back and is not what it was made from", .0.display())]
     Differs(PathBuf),
-    /// Another form of it is there that was not made from it: it is unknown which of them is whole.
+    /// Another form exists that was not made from it: it is unknown which of them is complete.
     #[error(
         "{} is beside it and was not made from it, or not completely: remove the one of both that is \
          not whole", .0.display()
     )]
     Beside(PathBuf),
-    /// What is left of the disk is for the log.
+    /// The remaining space is reserved for the log.
     #[error("only {free_bytes} bytes are free, and they are left to the log")]
     Room {
-        /// What is free.
+        /// Free space.
         free_bytes: u64,
     },
-    /// It was to end before its work was done.
+    /// It was cancelled before its work was done.
     #[error("stopped before it was done")]
     Cancelled,
 }
 
-/// What packs one file; to be given to a thread.
+/// Packs one file; can be moved to a thread.
 pub struct Packer<F> {
     fs: F,
     dir: PathBuf,
@@ -119,20 +117,20 @@ pub struct Packer<F> {
     recipients: Option<Arc<Recipients>>,
 }
 
-/// What is still to be packed of closed files, oldest first.
-pub(crate) fn wishes<'a, F: Fs>(
+/// The parts of closed files that must still be packed, oldest first.
+pub(crate) fn tasks<'a, F: Fs>(
     dir: &LogDir<F>,
     current: &Current<F::File>,
     packing: &Packing,
     all: &'a BTreeMap<FileName, Parts>,
-) -> impl Iterator<Item = Wish> + use<'a, F> {
+) -> impl Iterator<Item = Task> + use<'a, F> {
     let (compress, encrypt) = (packing.compress, packing.recipients.is_some());
     let mut end = current.name;
     if !current.has_lines() && (compress || encrypt) {
         let newest = all.range(..end).rev();
         let mut lines = newest.filter_map(|(&name, parts)| {
             let form = parts.best_form(Content::Lines)?;
-            Some(Wish { name, content: Content::Lines, from: form, form })
+            Some(Task { name, content: Content::Lines, from: form, form })
         });
         end = lines.find(|file| file.may_have_lines(dir)).map_or(end, |file| file.name);
     }
@@ -140,13 +138,13 @@ pub(crate) fn wishes<'a, F: Fs>(
     closed.flat_map(move |(&name, parts)| {
         Content::ALL.into_iter().filter_map(move |content| {
             let from = parts.best_form(content)?;
-            Some(Wish { name, content, from, form: from.target(compress, encrypt)? })
+            Some(Task { name, content, from, form: from.target(compress, encrypt)? })
         })
     })
 }
 
-/// Removes what a packed file was made from, if both are as they were then. `None`: they are not,
-/// and it has to be packed again.
+/// Removes the original of a packed file, if both are unchanged since. `None`: they are not, and
+/// the file must be packed again.
 pub(crate) fn remove_unpacked<F: Fs>(
     fs: &F,
     dir: &Path,
@@ -157,7 +155,7 @@ pub(crate) fn remove_unpacked<F: Fs>(
     let content = packed.content;
     let is_as_it_was = |form: Form, was: &Stat| {
         let found = fs.stat(&path_of(dir, name, Ending::File(content, form)));
-        // Looked at by name, length and time: whoever changes it changes one of them.
+        // Compared by identity, length and time, at least one of which changes with the file.
         found
             .is_ok_and(|is| (is.id, is.bytes, is.modified_s) == (was.id, was.bytes, was.modified_s))
     };
@@ -168,22 +166,22 @@ pub(crate) fn remove_unpacked<F: Fs>(
     Ok(Some(*packed))
 }
 
-/// A file that is still to be packed.
-pub(crate) struct Wish {
+/// A file to be packed.
+pub(crate) struct Task {
     pub(crate) name: FileName,
     pub(crate) content: Content,
     from: Form,
     form: Form,
 }
 
-impl Wish {
-    /// Where it is now.
+impl Task {
+    /// Its current path.
     pub(crate) fn path(&self, dir: &Path) -> PathBuf {
         path_of(dir, self.name, Ending::File(self.content, self.from))
     }
 
-    /// Whether there may be a complete line in it: of a plain file it is known, and what was packed
-    /// had one. A file that cannot be read holds up no other one: packing it says why.
+    /// Whether it may have a complete line: known for a plain file, and true for packed ones. A
+    /// file that cannot be read does not block others: packing reports the error.
     pub(crate) fn may_have_lines<F: Fs>(&self, dir: &LogDir<F>) -> bool {
         let path = self.path(dir.path());
         let stat = match dir.fs().stat(&path) {
@@ -200,26 +198,26 @@ impl Wish {
 }
 
 impl<F: Fs> Packer<F> {
-    pub(crate) fn new(dir: &LogDir<F>, wish: Wish, packing: &Packing) -> Packer<F> {
-        let Wish { name, content, from, form } = wish;
+    pub(crate) fn new(dir: &LogDir<F>, task: Task, packing: &Packing) -> Packer<F> {
+        let Task { name, content, from, form } = task;
         let recipients = packing.recipients.clone();
         let (fs, dir) = (dir.fs().clone(), dir.path().to_owned());
         Packer { fs, dir, name, content, from, form, recipients }
     }
 
-    /// Which file.
+    /// The file's name.
     #[must_use]
     pub fn name(&self) -> FileName {
         self.name
     }
 
-    /// What it says.
+    /// Its content.
     #[must_use]
     pub fn content(&self) -> Content {
         self.content
     }
 
-    /// Packs it. Ends soon when `cancel` is set, and leaves nothing behind.
+    /// Packs the file. Ends soon when `cancel` is set, and leaves nothing behind.
     ///
     /// # Errors
     /// See [`PackError`].
@@ -227,7 +225,7 @@ impl<F: Fs> Packer<F> {
         let new = self.path(Ending::New(self.content, self.form));
         let result = self.run_to(&new, cancel);
         if !matches!(result, Ok(_) | Err(PackError::Unremoved { .. })) {
-            // Where this does not work either, the next attempt does it, or retention.
+            // If this fails, too, the next attempt or retention removes it.
             let _: io::Result<()> = self.fs.remove(&new);
         }
         result
@@ -238,7 +236,7 @@ impl<F: Fs> Packer<F> {
         let source = self.fs.open(&path, OpenMode::Read).at("open", &path)?;
         let before = source.stat().at("look at", &path)?;
         self.look_beside(&before)?;
-        // Also what was begun when something else was wanted: it is as readable as the lines.
+        // Also files that were begun with other settings: they are as readable as the lines.
         for form in Form::ALL {
             self.remove(Ending::New(self.content, form))?;
         }
@@ -250,7 +248,7 @@ impl<F: Fs> Packer<F> {
         if read_back(&written.file, cancel, new)? != (written.digest(), packed_bytes) {
             return Err(PackError::Differs(new.to_owned()));
         }
-        // Another process may have changed it, or put another file in its place.
+        // Another process may have changed the file, or put another one in its place.
         let after = self.fs.stat(&path).at("look at", &path)?;
         if (after.id, after.bytes) != (before.id, before.bytes) {
             return Err(PackError::Differs(path));
@@ -273,9 +271,8 @@ impl<F: Fs> Packer<F> {
         }
     }
 
-    /// What a death in the middle has left has the time stamp of what it was made from. Anything
-    /// else, such as what an operator has decrypted in place and perhaps not to its end, is not
-    /// written over.
+    /// A file that an interrupted attempt left has the time stamp of its original. Any other file
+    /// is not overwritten, for example one that an operator decrypted in place, perhaps partly.
     fn look_beside(&self, source: &Stat) -> Result<(), PackError> {
         for form in Form::ALL.into_iter().filter(|form| *form != self.from) {
             let path = self.file(form);
@@ -291,7 +288,7 @@ impl<F: Fs> Packer<F> {
         Ok(())
     }
 
-    /// Whether there is room enough for more than the log.
+    /// Checks that there is enough space for more than the log.
     fn look_for_room(&self) -> Result<(), PackError> {
         let space = self.fs.space(&self.dir).at("ask for the room in", &self.dir)?;
         if space.is_to_spare() {
@@ -304,7 +301,7 @@ impl<F: Fs> Packer<F> {
         path_of(&self.dir, self.name, ending)
     }
 
-    /// What it says, in that form.
+    /// The path of its content in that form.
     fn file(&self, form: Form) -> PathBuf {
         self.path(Ending::File(self.content, form))
     }
@@ -313,7 +310,7 @@ impl<F: Fs> Packer<F> {
         remove(&self.fs, &self.path(ending))
     }
 
-    /// Makes the new file, and checks what is in it as far as that can be done without reading it.
+    /// Writes the new file, and checks its content as far as possible without reading it back.
     fn write<L: FsFile>(
         &self,
         source: &L,
@@ -330,8 +327,8 @@ impl<F: Fs> Packer<F> {
             Some(recipients) => Envelope::Sealed(recipients.encrypt(written).map_err(failed)?),
             None => Envelope::Open(written),
         };
-        // Not a byte more than was promised: a process that writes behind it is found by its
-        // length.
+        // Not a byte more than its length at the beginning: later writes by another process are
+        // detected by the length.
         let lines = Stream::new(source).take(stat.bytes);
         if self.from == Form::Plain && self.form.is_compressed() {
             let checked = Checked::new(envelope).map_err(failed)?;
@@ -369,8 +366,8 @@ fn remove<F: Fs>(fs: &F, path: &Path) -> Result<(), FileError> {
     }
 }
 
-/// Removes all forms of a file but one, also those that a crash has left. The plain one first: it
-/// is what must not stay readable.
+/// Removes all forms of a file except one, including the rest of interrupted attempts. The plain
+/// form first, because it must not stay readable.
 fn remove_others<F: Fs>(
     fs: &F,
     dir: &Path,
@@ -386,7 +383,7 @@ fn path_of(dir: &Path, name: FileName, ending: Ending) -> PathBuf {
     dir.join(format!("{name}.{ending}"))
 }
 
-/// A file that is being written, and what was written to it.
+/// A file that is being written, and the hash of its content.
 struct Written<L> {
     file: L,
     hasher: Sha256,
@@ -418,9 +415,9 @@ impl<L: FsFile> Write for Written<L> {
     }
 }
 
-/// What is around the bytes of a file.
+/// The encoding around the bytes of a file.
 enum Envelope<W: Write> {
-    /// Nothing.
+    /// None.
     Open(W),
     /// Encryption.
     Sealed(StreamWriter<W>),
@@ -451,7 +448,7 @@ impl<W: Write> Write for Envelope<W> {
     }
 }
 
-/// Calls `take` with all that comes, block by block.
+/// Calls `take` with each block of the source.
 fn for_each_block(
     mut from: impl Read,
     cancel: &AtomicBool,
@@ -472,7 +469,7 @@ fn for_each_block(
     }
 }
 
-/// The hash and the length of what is in a file.
+/// Hash and length of the content of a file.
 fn read_back<L: FsFile>(
     file: &L,
     cancel: &AtomicBool,

@@ -1,5 +1,5 @@
-//! Packing through deaths, faults and power failures: at any moment one complete copy is there to
-//! be read, and in the end it is the small one, or the encrypted one.
+//! Packing through deaths, faults and power failures: at any moment one complete copy is readable,
+//! and in the end it is the compressed or encrypted one.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -36,7 +36,7 @@ fn lines(from: u64, to: u64) -> String {
         .collect()
 }
 
-/// Two closed files and one with a line.
+/// Two closed files, and a current one with a line.
 fn filled() -> (FaultyFs, LogFiles<FaultyFs>) {
     let fs = FaultyFs::new();
     fs.set_now_s(951_827_696);
@@ -50,7 +50,7 @@ fn filled() -> (FaultyFs, LogFiles<FaultyFs>) {
     (fs, files)
 }
 
-/// Who can read what is encrypted here.
+/// The key for encrypted files.
 static IDENTITY: LazyLock<age::x25519::Identity> = LazyLock::new(age::x25519::Identity::generate);
 
 fn packing(form: Form) -> Packing {
@@ -87,7 +87,7 @@ fn unpack(form: Form, bytes: &[u8]) -> String {
     text
 }
 
-/// All lines of the log, as a reader finds them: of a file in several forms, the first.
+/// All lines of the log, as a reader finds them: of a file in several forms, the first one.
 fn read(fs: &FaultyFs) -> String {
     let mut text = String::new();
     for number in 1..=3 {
@@ -107,7 +107,7 @@ fn endings(fs: &FaultyFs) -> Vec<String> {
 }
 
 #[test]
-fn closed_files_become_smaller_and_the_last_line_stays_plain() {
+fn closed_files_are_compressed_and_the_last_line_stays_plain() {
     let (fs, mut files) = filled();
     let done = run(&mut files).expect("compresses").expect("the first");
     assert_eq!(done.bytes, lines(471, 500).len() as u64);
@@ -116,7 +116,7 @@ fn closed_files_become_smaller_and_the_last_line_stays_plain() {
     assert!(run(&mut files).expect("nothing").is_none());
     assert_eq!(endings(&fs), ["jsonl.zst", "jsonl.zst", "jsonl"]);
     assert_eq!(read(&fs), lines(471, 503));
-    // The current file is empty: the last line is in the one before.
+    // The current file is empty: the last line is in the previous one.
     files.rotate_now().expect("rotates");
     assert!(run(&mut files).expect("nothing").is_none());
     files.write(lines(504, 504).as_bytes(), &mut 0).expect("writes");
@@ -129,7 +129,7 @@ fn the_last_line_is_found_in_a_compressed_file() {
     let (fs, mut files) = filled();
     while run(&mut files).expect("compresses").is_some() {}
     files.close().expect("closes");
-    // By hand, or by a power failure that took the newer lines.
+    // Removed by hand, or by a power failure that lost the newer lines.
     fs.unlink(&path("audit-20000229T123456Z-000003", "jsonl"));
     assert_eq!(last_seq(&fs, Path::new(DIR), Path::new("")).expect("known"), Some(502));
     files = open(&fs);
@@ -137,7 +137,7 @@ fn the_last_line_is_found_in_a_compressed_file() {
     files.close().expect("closes");
     let newest = fs.files_in(Path::new(DIR)).pop().expect("a file");
     fs.unlink(&newest);
-    // A long line, one that is no record, a torn one, and no line at all.
+    // A long line, one that is not a record, a torn one, and no line at all.
     let second = path("audit-20000229T123456Z-000002", "jsonl.zst");
     let put = |text: &str| {
         fs.truncate(&second, 0);
@@ -164,7 +164,7 @@ fn the_last_line_is_found_in_a_compressed_file() {
 }
 
 #[test]
-fn what_is_stopped_or_changed_meanwhile_is_as_it_was() {
+fn a_file_stays_unchanged_if_packing_stops_or_it_changes_meanwhile() {
     let (fs, mut files) = filled();
     let wanted = packing(Form::CompressedEncrypted);
     let packer = files.next_to_pack(&wanted, |_, _| false).expect("lists").expect("the first");
@@ -172,25 +172,25 @@ fn what_is_stopped_or_changed_meanwhile_is_as_it_was() {
     assert!(matches!(packer.run(&cancel), Err(PackError::Cancelled)));
     assert_eq!(endings(&fs), ["jsonl"; 3]);
     cancel.store(false, Ordering::Relaxed);
-    // What a death has left is written anew.
+    // Files that an interrupted attempt left are written anew.
     for form in [Form::Compressed, Form::CompressedEncrypted] {
         fs.append(&path(FIRST, form.new_ending()), b"left by a death");
     }
-    // What lies there complete and was not made from it may be the whole of it.
+    // A complete file that was not made from it may be the only complete one.
     let beside = path(FIRST, "jsonl.zst");
     fs.append(&beside, b"not made from it");
     assert!(matches!(packer.run(&cancel), Err(PackError::Beside(path)) if path == beside));
     fs.unlink(&beside);
     packer.run(&cancel).expect("packs");
     assert_eq!(endings(&fs), ["jsonl.zst.age", "jsonl", "jsonl"]);
-    // Passed over, and the seal has nothing to do with it here.
+    // Skipped; the seal does not matter here.
     let second =
         files.next_to_pack(&wanted, |_, _| false).expect("lists").expect("the second").name();
     assert!(files.next_to_pack(&wanted, |name, _| name == second).expect("lists").is_none());
 }
 
 #[test]
-fn what_is_encrypted_says_the_same_to_those_who_may_read_it() {
+fn an_encrypted_file_has_the_same_lines_for_its_recipients() {
     let (fs, mut files) = filled();
     let done = run_to(Form::Encrypted, &mut files).expect("encrypts").expect("the first");
     assert_eq!((done.from, done.form), (Form::Plain, Form::Encrypted));
@@ -200,7 +200,7 @@ fn what_is_encrypted_says_the_same_to_those_who_may_read_it() {
     assert!(!bytes.windows(9).any(|part| part == b"xxxxxxxxx"), "the lines can be read");
     assert!(run(&mut files).expect("compresses").is_some());
     assert_eq!(endings(&fs), ["jsonl.age", "jsonl.zst", "jsonl"]);
-    // What is compressed is not compressed again, whatever is wanted.
+    // A compressed file is not compressed again, whatever the setting.
     let done = run_to(Form::Encrypted, &mut files).expect("encrypts").expect("the second");
     assert_eq!((done.from, done.form), (Form::Compressed, Form::CompressedEncrypted));
     assert!(run_to(Form::CompressedEncrypted, &mut files).expect("nothing").is_none());
@@ -231,7 +231,7 @@ fn the_newest_lines_stay_readable() {
     assert_eq!(last_seq(&fs, Path::new(DIR), Path::new("")).expect("known"), Some(503));
     files.write(lines(504, 504).as_bytes(), &mut 0).expect("writes");
     files.rotate_now().expect("rotates");
-    // The newest closed file has only a torn line now: the one before it is what counts.
+    // The newest closed file has only a torn line now: the one before it counts.
     let newest = path("audit-20000229T123456Z-000004", "jsonl");
     fs.truncate(&newest, 0);
     fs.append(&newest, b"{\"v\":1,\"seq\":504,\"a\":\"");
@@ -240,7 +240,7 @@ fn the_newest_lines_stay_readable() {
     assert_eq!(last_seq(&fs, Path::new(DIR), Path::new("")).expect("known"), Some(503));
 }
 
-/// Files that are sealed, all but the last line of them encrypted, and the name of the last.
+/// Sealed files, all encrypted except the last line, and the name of the last one.
 fn sealed_and_encrypted() -> (FaultyFs, PathBuf) {
     let (fs, mut files) = filled();
     let options = SealOptions {
@@ -259,13 +259,13 @@ fn sealed_and_encrypted() -> (FaultyFs, PathBuf) {
 }
 
 #[test]
-fn a_sidecar_tells_the_last_number_of_an_encrypted_file() {
+fn a_sidecar_gives_the_last_number_of_an_encrypted_file() {
     let (fs, current) = sealed_and_encrypted();
     let seq = || last_seq(&fs, Path::new(DIR), Path::new(""));
     assert_eq!(seq().expect("known"), Some(506));
     fs.unlink(&current);
     assert_eq!(seq().expect("known"), Some(505), "by the sidecar of the encrypted file");
-    // One that does not end with the checkpoint of the rotation may not have all lines.
+    // A sidecar that does not end with the checkpoint of the rotation may not have all lines.
     let sidecar = path("audit-20000229T123456Z-000004", "chain");
     let whole = fs.read(&sidecar);
     for cut in [0, 1, whole.len() / 2, whole.len() - 1] {
@@ -276,9 +276,9 @@ fn a_sidecar_tells_the_last_number_of_an_encrypted_file() {
     }
     assert_eq!(seq().expect("known"), Some(505));
     fs.unlink(&sidecar);
-    let error = seq().expect_err("nobody knows").to_string();
+    let error = seq().expect_err("it is unknown").to_string();
     assert!(error.contains("000004.jsonl.zst.age") && error.contains("age --decrypt"), "{error}");
-    // What is readable beside it is enough.
+    // A readable file beside it is enough.
     let encrypted = fs.read(&path("audit-20000229T123456Z-000004", "jsonl.zst.age"));
     let text = unpack(Form::CompressedEncrypted, &encrypted);
     fs.append(&path("audit-20000229T123456Z-000004", "jsonl"), text.as_bytes());
@@ -286,12 +286,12 @@ fn a_sidecar_tells_the_last_number_of_an_encrypted_file() {
 }
 
 #[test]
-fn what_was_written_is_compared_with_what_is_read() {
+fn the_written_file_is_read_back_and_compared() {
     for form in [Form::Compressed, Form::CompressedEncrypted, Form::Encrypted] {
         let (fs, mut files) = filled();
         let everything = read(&fs);
         let packer = files.next_to_pack(&packing(form), |_, _| false).expect("lists").expect("one");
-        // A device that loses a bit after it has said that all is there.
+        // A device that loses a bit after it has reported success.
         fs.spoil(&path(FIRST, form.new_ending()));
         let error = packer.run(&AtomicBool::new(false)).expect_err("it differs");
         assert!(matches!(error, PackError::Differs(_)), "{error}");
@@ -305,7 +305,7 @@ fn packing_with(form: Form, skipped: u64, fault: Fault, power: Option<NamesAfter
     let when = format!("{form:?}, operation {skipped}, {fault:?}, power cut: {power:?}");
     let (fs, mut files) = filled();
     if form == Form::CompressedEncrypted {
-        // From what is compressed already, too.
+        // From a compressed file, too.
         run(&mut files).expect("compresses");
     }
     fs.sync_all();
@@ -373,10 +373,10 @@ fn a_rendition_is_packed_by_the_same_rules_and_after_its_log_file() {
     fs.append(&path(FIRST, "csv"), CSV.repeat(100).as_bytes());
     fs.append(&path(second, "new.xml"), b"");
     fs.append(&path(last, "csv"), CSV.as_bytes());
-    // Of no log file: of another process.
+    // Without a log file: of another process.
     fs.append(&path("audit-20000101T000000Z-000001", "csv"), CSV.as_bytes());
     let wanted = packing(Form::CompressedEncrypted);
-    // As long as a file is needed as it is, both are.
+    // While a file is needed unchanged, both are.
     let next = |files: &mut LogFiles<FaultyFs>, needed_from: u32| {
         let packer = files.next_to_pack(&wanted, |name, _| name.number() >= needed_from);
         packer.expect("lists").map(|packer| (packer.name().number(), packer.content(), packer))
@@ -394,7 +394,7 @@ fn a_rendition_is_packed_by_the_same_rules_and_after_its_log_file() {
     let there = fs.files_in(Path::new(DIR));
     assert!(!there.contains(&path(FIRST, "csv")), "{there:?}");
     assert!(there.contains(&path("audit-20000101T000000Z-000001", "csv")), "{there:?}");
-    // The current file's, and that of the last line.
+    // The rendition of the current file, and that of the last line.
     assert!(there.contains(&path(last, "csv")));
     files.rotate_now().expect("rotates");
     assert!(next(&mut files, 9).is_none());
@@ -437,10 +437,10 @@ fn at_any_moment_one_complete_copy_is_there_of_a_rendition() {
     }
 }
 
-/// What cannot be removed is not packed again; and it is removed when it can be, if nobody has
-/// touched it.
+/// A file whose original cannot be removed is not packed again; the original is removed when that
+/// is possible, if no process has changed it.
 #[test]
-fn what_cannot_be_removed_is_packed_once() {
+fn a_file_whose_original_cannot_be_removed_is_packed_once() {
     let (fs, mut files) = filled();
     let plain = path(FIRST, "jsonl");
     fs.forbid(Some(&plain));
@@ -461,7 +461,7 @@ fn what_cannot_be_removed_is_packed_once() {
 }
 
 #[test]
-fn what_was_changed_since_it_was_packed_is_not_removed() {
+fn a_file_that_was_changed_since_it_was_packed_is_not_removed() {
     for ending in ["jsonl", "jsonl.zst"] {
         let (fs, mut files) = filled();
         let plain = path(FIRST, "jsonl");

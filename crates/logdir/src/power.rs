@@ -1,4 +1,4 @@
-//! Random life with power cuts: what was synced is there afterwards, in exactly one file.
+//! Random histories with power failures: synced lines exist afterwards, in exactly one file.
 
 use std::path::Path;
 
@@ -13,12 +13,12 @@ const DIR: &str = "/data/tacho";
 
 #[derive(Clone, Debug)]
 enum Step {
-    /// So many lines.
+    /// Writes this many lines.
     Write(u8),
     Rotate,
     Sync,
     Fault(u64, i32),
-    /// Power is cut; the names that were made since the last sync may be there.
+    /// Power fails; names that were created since the last sync may survive.
     Cut(bool),
     Unlink,
 }
@@ -56,9 +56,9 @@ struct Machine {
     fs: FaultyFs,
     files: Option<LogFiles<FaultyFs>>,
     next_seq: u64,
-    /// Lines that were accepted.
+    /// Number of accepted lines.
     accepted: u64,
-    /// Lines that a sync has vouched for.
+    /// Number of lines that a sync has confirmed.
     synced: u64,
     pending: Option<(String, usize)>,
 }
@@ -77,8 +77,8 @@ impl Machine {
         files.set_durable(true);
         self.accepted = last_seq.unwrap_or(0);
         assert!(self.accepted >= self.synced, "{} of {} synced", self.accepted, self.synced);
-        // The arena goes with the machine: what is not in the file is gone, and its numbers are
-        // given again.
+        // The arena is lost with the machine: lines that are not in the file are gone, and their
+        // numbers are used again.
         self.next_seq = self.accepted + 1;
         self.pending = None;
         self.files = Some(files);
@@ -119,12 +119,12 @@ impl Machine {
                 let found = seqs(&self.fs);
                 let expected = (1..=self.synced).collect::<Vec<_>>();
                 assert!(found.starts_with(&expected), "{} synced, found {found:?}", self.synced);
-                // What is behind that came later.
+                // Later lines may have survived as well.
                 assert!(found.is_sorted_by(|a, b| a < b), "double: {found:?}");
             }
             Step::Unlink => {
-                // The current file only: nothing looks after the others. Before it is noticed,
-                // its content has no name, and a cut takes it.
+                // The current file only: the others are not watched. Until the writer notices this,
+                // the content has no name, and a power failure loses it.
                 let current = files.current_file().to_owned();
                 if self.fs.files_in(Path::new(DIR)).contains(&current) {
                     self.fs.unlink(&current);
@@ -140,7 +140,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(1000))]
 
     #[test]
-    fn what_was_synced_survives_a_power_cut(steps in prop::collection::vec(step(), 1..60)) {
+    fn synced_lines_survive_a_power_cut(steps in prop::collection::vec(step(), 1..60)) {
         let fs = FaultyFs::new();
         fs.set_now_s(50_000);
         fs.create_dir(Path::new("/data")).expect("an empty file system");
@@ -159,8 +159,8 @@ fn lines(seqs: std::ops::RangeInclusive<u64>) -> String {
     seqs.map(|seq| format!("{{\"v\":1,\"seq\":{seq}}}\n")).collect()
 }
 
-/// Another process renames or deletes a file of which a sync has failed: it keeps nothing from
-/// being synced, and what was renamed is on the device.
+/// Another process renames or deletes a file whose sync failed: other files can still be synced,
+/// and the content of a renamed file is on the device.
 #[test]
 fn a_failed_file_may_be_renamed_or_deleted() {
     let mut failed = 0;
@@ -195,7 +195,7 @@ fn a_failed_file_may_be_renamed_or_deleted() {
     assert!(failed > 4, "nothing failed");
 }
 
-/// What a sync could not bring to the device is remembered while it is not asked for.
+/// Data that a sync could not write is remembered while syncs are off.
 #[test]
 fn a_failure_is_remembered_while_it_is_off() {
     let fs = FaultyFs::new();
@@ -221,8 +221,8 @@ fn a_failure_is_remembered_while_it_is_off() {
     assert_eq!(fs.read(&path), lines(1..=3).as_bytes());
 }
 
-/// A writer dies with a sync that has failed, in a file or just behind it: its successor syncs what
-/// the kernel takes for clean.
+/// A writer dies after a failed sync, in that file or just after it: its successor syncs pages that
+/// the kernel considers clean.
 #[test]
 fn a_failure_is_not_forgotten_with_the_writer() {
     for (is_rotated, is_marked) in [(false, false), (false, true), (true, false), (true, true)] {
@@ -261,8 +261,8 @@ fn a_failure_is_not_forgotten_with_the_writer() {
     }
 }
 
-/// What was synced before is not written once more, also where that was in a file before the last
-/// one; and who does not know looks at the end of two files, and no more.
+/// Data that was synced before is not written again, even if it was in an earlier file; without a
+/// mark, the successor checks the end of two files only.
 #[test]
 fn a_successor_writes_again_what_was_not_synced_and_nothing_else() {
     let fs = FaultyFs::new();
@@ -277,11 +277,11 @@ fn a_successor_writes_again_what_was_not_synced_and_nothing_else() {
     assert_eq!((synced.file, synced.bytes), (files.current_name(), files.current_bytes()));
     drop(files);
 
-    // As after an orderly hand-over: there is nothing.
+    // As after an orderly hand-over: there is nothing to write.
     let mut files = open();
     assert_eq!(files.doubt_predecessor(Some(synced)).expect("looks"), 0);
     assert_eq!(files.doubted(), [(synced.file, synced.bytes)]);
-    // It writes on, over three files, and dies.
+    // It continues to write, over three files, and dies.
     let mut names = vec![synced.file];
     for seq in [4, 5, 6] {
         files.write(lines(seq..=seq).as_bytes(), &mut 0).expect("writes");
@@ -302,7 +302,7 @@ fn a_successor_writes_again_what_was_not_synced_and_nothing_else() {
     files.doubt_predecessor(None).expect("looks");
     assert_eq!(files.doubted(), [(names[2], 0), (names[3], 0)]);
     drop(files);
-    // A mark of a file that is not there, or is shorter, is none.
+    // A mark of a missing or shorter file is ignored.
     let mut files = open();
     let wrong = SyncMark { file: names[3], bytes: 1 << 40 };
     files.doubt_predecessor(Some(wrong)).expect("looks");

@@ -1,16 +1,17 @@
-//! Files that the recorder believes: made by the recorder itself, and by no SQL statement.
+//! Trusted files: created by the recorder, and not by an SQL statement.
 //!
 //! An account with the privilege `FILE` creates and reads files as the server's user, wherever
 //! `secure_file_priv` permits it. `SELECT … INTO OUTFILE` and `INTO DUMPFILE` never replace a file,
-//! never make a link, and always give the new file permissions for others (0644 on MariaDB and
-//! MySQL 8.0, 0640 on newer MySQL): so a file of the server's user without any bit for group and
-//! others was not made by SQL. Reading (`LOAD DATA INFILE`, `LOAD_FILE()`) is an `open(2)` as the
-//! server's user, which the kernel refuses for a file of mode 0000, also by way of `/proc/self/fd`
-//! and `/proc/self/map_files`. SQL has no `chmod`.
+//! never create a link, and always give the new file permissions for others (0644 on MariaDB and
+//! MySQL 8.0, 0640 on newer MySQL). So a file of the server's user without any bit for group and
+//! others was not created by SQL. Reading (`LOAD DATA INFILE`, `LOAD_FILE()`) is an `open(2)` as
+//! the server's user, which the kernel refuses for a file of mode 0000, also through
+//! `/proc/self/fd` and `/proc/self/map_files`. SQL has no `chmod`.
 //!
-//! The recorder needs no permission for a descriptor that it got when it made the file. To open the
-//! file again it gives itself the permission for the time of one `open`. A process that bypasses
-//! permissions (root, `CAP_DAC_OVERRIDE`) needs none, and is not protected from its own SQL.
+//! The recorder needs no permission for the descriptor from the creation of the file. To open the
+//! file again it gives itself the permission for the duration of one `open`. A process that
+//! bypasses permissions (root, `CAP_DAC_OVERRIDE`) needs none, and is not protected from its own
+//! SQL.
 
 use std::fs::{File, Metadata, OpenOptions, Permissions};
 use std::io;
@@ -18,37 +19,37 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// Mode of a file that is only used by the process that made it.
+/// Mode of a file that only its creating process uses.
 pub const SEALED: u32 = 0;
 /// Mode of a private file in versions before 0.2, and of one while it is being opened.
 const PRIVATE: u32 = 0o600;
-/// Permissions that a file made by SQL has some of.
+/// Permissions of which a file created by SQL has at least one.
 const OTHERS: u32 = 0o077;
 
-/// Why a file is not believed.
+/// Why a file is not trusted.
 #[derive(Debug, thiserror::Error)]
 pub enum Refusal {
     /// A system call failed.
     #[error(transparent)]
     Io(#[from] io::Error),
-    /// It belongs to another user, whatever it is: anybody may put files into a shared directory.
+    /// It belongs to another user: a shared directory accepts files from all users.
     #[error("belongs to user id {uid}, not to the user of this process")]
     Foreign {
         /// Its owner.
         uid: u32,
     },
-    /// It is no plain file, or was not made by the recorder.
+    /// It is not a regular file, or was not created by the recorder.
     #[error("was not made by Tachograph: {0}")]
     Planted(Reason),
 }
 
-/// What shows that the recorder has not made a file.
+/// Why the recorder cannot have created a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Reason {
     /// A directory, a link, a pipe, a socket or a device.
-    #[error("it is not a plain file")]
+    #[error("it is not a regular file")]
     NotPlain,
-    /// It has another name somewhere.
+    /// It has another name.
     #[error("it has {0} hard links")]
     Links(u64),
     /// Others may read or write it.
@@ -56,7 +57,7 @@ pub enum Reason {
     Mode(u32),
 }
 
-/// Whether a recorder that runs as user `owner` can have made the file that this is about.
+/// Checks that a recorder with the user `owner` can have created the file with this metadata.
 ///
 /// # Errors
 /// [`Refusal`], never [`Refusal::Io`].
@@ -80,19 +81,20 @@ pub fn user_id() -> u32 {
     unsafe { libc::geteuid() }
 }
 
-/// Makes a file that cannot be opened by its name afterwards, for reading and writing.
+/// Creates a file for reading and writing that cannot be opened by its name afterwards.
 ///
 /// # Errors
-/// There is something of that name, or it cannot be made.
+/// The name is taken, or the file cannot be created.
 pub fn create(path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).write(true).create_new(true).mode(SEALED).open(path)
 }
 
-/// Opens a file for reading and writing if the recorder has made it: plain, of this process's user,
-/// with one link, and without permissions for others. What is checked is what is opened.
+/// Opens a file for reading and writing if the recorder created it: a regular file of this
+/// process's user, with one link, and without permissions for others. The checks apply to the
+/// opened file.
 ///
 /// # Errors
-/// [`Refusal`]. Nothing was opened that could block, and nothing was changed.
+/// [`Refusal`]. No call could block, and nothing was changed.
 pub fn open(path: &Path) -> Result<File, Refusal> {
     let handle = look_at(path)?;
     let metadata = handle.metadata()?;
@@ -101,7 +103,8 @@ pub fn open(path: &Path) -> Result<File, Refusal> {
     options.read(true).write(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
     let file = match options.open(path) {
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-            // The owner may. For the time of the next call others of this user could open it, too.
+            // The owner may do this. During the next call, other processes of this user could open
+            // it, too.
             set_mode(&handle, PRIVATE)?;
             let opened = options.open(path);
             set_mode(&handle, metadata.mode() & 0o7777)?;
@@ -113,19 +116,19 @@ pub fn open(path: &Path) -> Result<File, Refusal> {
     if (opened.dev(), opened.ino()) != (metadata.dev(), metadata.ino()) {
         return Err(Refusal::Io(io::Error::other("another file took its name meanwhile")));
     }
-    // Between the first look and this one it may have got a second name.
+    // It may have got a second name between the first check and this one.
     check(&opened, user_id())?;
     Ok(file)
 }
 
-/// A descriptor that refers to what has this name, be it a link, a pipe or a device, and opens
-/// nothing.
+/// A descriptor that refers to the entry itself, which may be a link, a pipe or a device, without
+/// opening it.
 fn look_at(path: &Path) -> io::Result<File> {
     let flags = libc::O_PATH | libc::O_NOFOLLOW;
     OpenOptions::new().read(true).custom_flags(flags).open(path)
 }
 
-/// Gives what [`look_at`] found another mode, whatever has become of its path.
+/// Changes the mode of the entry that [`look_at`] found, whatever its path refers to now.
 fn set_mode(handle: &File, mode: u32) -> io::Result<()> {
     let name = PathBuf::from(format!("/proc/self/fd/{}", handle.as_raw_fd()));
     match std::fs::set_permissions(name, Permissions::from_mode(mode)) {
@@ -137,7 +140,7 @@ fn set_mode(handle: &File, mode: u32) -> io::Result<()> {
     }
 }
 
-/// `fchmodat2(2)`, which Linux has since 6.6.
+/// `fchmodat2(2)`, available since Linux 6.6.
 fn set_mode_without_proc(handle: &File, mode: u32) -> io::Result<()> {
     let (fd, empty) = (handle.as_raw_fd(), c"".as_ptr());
     // SAFETY: an open descriptor and a terminated path; the call changes no memory of this process.
@@ -158,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_made_is_opened_again_and_stays_sealed() {
+    fn a_created_file_is_opened_again_and_stays_sealed() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a");
         create(&path).unwrap().write_all(b"content").unwrap();
@@ -169,7 +172,7 @@ mod tests {
         assert_eq!(create(&path).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
         std::fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
         open(&path).unwrap();
-        assert_eq!(mode(&path), 0o600, "as a version before has left it");
+        assert_eq!(mode(&path), 0o600, "as an earlier version left it");
     }
 
     #[test]
@@ -188,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn what_sql_can_make_is_refused() {
+    fn files_that_sql_may_have_created_are_refused() {
         let dir = tempfile::tempdir().unwrap();
         for planted in [0o644, 0o640, 0o660, 0o666, 0o604, 0o610, 0o001] {
             let path = dir.path().join(format!("{planted:o}"));
@@ -229,7 +232,7 @@ mod tests {
         let path = dir.path().join("a");
         create(&path).unwrap();
         if user_id() == 0 {
-            // Only root can give a file away.
+            // Only root can change the owner of a file.
             std::os::unix::fs::chown(&path, Some(12_345), None).unwrap();
             let refusal = open(&path).unwrap_err();
             assert!(matches!(refusal, Refusal::Foreign { uid: 12_345 }), "{refusal}");

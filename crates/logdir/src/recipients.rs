@@ -1,7 +1,7 @@
-//! Who may read closed files: public keys of age (<https://age-encryption.org/v1>).
+//! The recipients of closed files: public keys of age (<https://age-encryption.org/v1>).
 //!
-//! Only public keys are here. What was encrypted to them cannot be read by the recorder any more,
-//! nor by whoever takes over its machine later.
+//! This module has only public keys. Neither the recorder nor a later intruder on its machine can
+//! read what was encrypted to them.
 
 use std::fmt;
 use std::fs::OpenOptions;
@@ -43,7 +43,7 @@ pub enum RecipientsError {
 }
 
 impl Recipients {
-    /// Reads a text: a key in each line; empty lines and those that begin with `#` mean nothing.
+    /// Parses a text: one key per line; empty lines and lines that begin with `#` are ignored.
     ///
     /// # Errors
     /// See [`RecipientsError`].
@@ -70,10 +70,10 @@ impl Recipients {
     /// # Errors
     /// See [`RecipientsError`].
     pub fn read(path: &Path) -> Result<Recipients, RecipientsError> {
-        // A pipe is not waited for.
+        // Non-blocking, for the case of a pipe.
         let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
         if !file.metadata()?.is_file() {
-            return Err(io::Error::other("this is no plain file").into());
+            return Err(io::Error::other("not a regular file").into());
         }
         let mut text = String::new();
         file.take(BYTES_MAX + 1).read_to_string(&mut text)?;
@@ -83,7 +83,7 @@ impl Recipients {
         Recipients::parse(&text)
     }
 
-    /// What writes to `to` so that only they can read it.
+    /// A writer that encrypts to `to`, for these recipients only.
     pub(crate) fn encrypt<W: Write>(&self, to: W) -> io::Result<StreamWriter<W>> {
         let keys = self.keys.iter().map(|key| key as &dyn age::Recipient);
         age::Encryptor::with_recipients(keys).map_err(io::Error::other)?.wrap_output(to)
@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_list_of_keys_and_what_is_none() {
+    fn lists_of_keys_and_invalid_lists() {
         use age::secrecy::ExposeSecret as _;
         let secret = age::x25519::Identity::generate();
         let (one, two) = (secret.to_public(), age::x25519::Identity::generate().to_public());
@@ -124,16 +124,18 @@ mod tests {
         assert!(error(&format!("{text}\nage1x")).contains("line 6 is not"));
         assert!(error(&one.to_string()[..60]).contains("line 1 is not"));
         let secret = secret.to_string();
-        let told = error(&format!("# x\n{}\n", secret.expose_secret()));
-        assert!(told.contains("line 2 is a SECRET key") && !told.contains(secret.expose_secret()));
+        let message = error(&format!("# x\n{}\n", secret.expose_secret()));
+        assert!(
+            message.contains("line 2 is a SECRET key") && !message.contains(secret.expose_secret())
+        );
         assert!(error(&secret.expose_secret().to_lowercase()).contains("SECRET"));
     }
 
     #[test]
-    fn files_that_are_none() {
+    fn files_without_recipients() {
         let read = |path: &str| Recipients::read(Path::new(path)).expect_err("no list").to_string();
         assert!(read("/nonexistent/recipients").contains("No such file"));
-        assert!(read("/dev/null").contains("no plain file"));
+        assert!(read("/dev/null").contains("not a regular file"));
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join("long");
         std::fs::write(&path, "#".repeat(70_000)).expect("written");

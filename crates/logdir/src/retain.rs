@@ -1,17 +1,19 @@
-//! Retention: which closed files have to go, and how they go.
+//! Retention: which closed files are removed, and how.
 //!
-//! Oldest first, one at a time, never the file that is written, and never the one with the last
-//! line: the next start needs its `seq`. The steps of a removal, each of which may be the last one
-//! before the process dies or the machine stops; all of them are simply done again:
+//! Oldest first, one at a time, never the current file, and never the file with the last line: the
+//! next start needs its `seq`. After any step of a removal the process may die or the machine may
+//! stop; all steps can be repeated:
 //!
 //! 1. The tombstone is on the device ([`LogFiles::bury`](super::LogFiles::bury)).
-//! 2. The log file goes, in all its forms.
-//! 3. When that is on the device, its sidecar goes ([`LogFiles::remove`](super::LogFiles::remove)).
-//!    A sidecar with a tombstone and without a log file is what a crash between the two has left
+//! 2. The log file is removed, in all its forms.
+//! 3. When that is on the device, its sidecar is removed
+//!    ([`LogFiles::remove`](super::LogFiles::remove)). A sidecar with a tombstone and without a log
+//!    file was left by a crash between the two
 //!    ([`LogFiles::finish_removals`](super::LogFiles::finish_removals)).
 //!
-//! A file has ended when the next one began, which the name of that one tells. Nothing else of it
-//! is asked: times of modification are changed by copies, and those of records are those of the
+//! A file ended when the next one began, according to the name of that one. Its other times are not
+//! used: copying changes the times of modification, and the times of records come from the same
+//! clock.
 //! same clock.
 
 use std::collections::BTreeMap;
@@ -31,55 +33,54 @@ use super::tail;
 use super::write::current::Current;
 use super::write::directory::LogDir;
 
-/// What is kept.
+/// How much is kept.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Keep {
-    /// Files that ended longer ago go, days; 0: none.
+    /// Files that ended longer ago are removed, days; 0: none.
     pub days: u64,
-    /// When all files of the log are larger than this together, the oldest go; 0: none.
+    /// If all files of the log are larger than this together, the oldest are removed; 0: none.
     pub bytes: u64,
-    /// When there are more closed files than this, the oldest go; 0: none.
+    /// If there are more closed files than this, the oldest are removed; 0: none.
     pub files: u64,
 }
 
-/// A file that is not kept any longer.
+/// A file that must be removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Due {
     /// Its name.
     pub name: FileName,
-    /// Why it goes.
+    /// The reason.
     pub reason: RemovalReason,
 }
 
-/// What retention finds.
+/// The state of the closed files, for retention.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outlook {
-    /// The oldest file, once for each reason for which it has to go: size, count, age. Empty: it
-    /// stays.
+    /// The oldest file, once for each reason to remove it: size, count, age. Empty: it stays.
     pub due: Vec<Due>,
-    /// How many files are older than what is kept.
+    /// Number of files that are older than the limit.
     pub old_count: u64,
-    /// How many closed files there are beyond the number that is kept.
+    /// Number of closed files beyond the limit.
     pub excess_count: u64,
-    /// How many files there are that are not written any more.
+    /// Number of closed files.
     pub closed_count: u64,
-    /// The newest name is of a time that has not come yet by more than a day: what was begun at
-    /// such a time does not become old until then.
+    /// The newest name is more than a day in the future: a file with such a name does not expire
+    /// before that time.
     pub is_ahead: bool,
-    /// The oldest one that is not looked at, because it is no plain file.
-    pub passed_over: Option<FileName>,
+    /// The oldest entry that is skipped because it is not a regular file.
+    pub skipped: Option<FileName>,
 }
 
-/// Why a file that has to go stays.
+/// Why a file that is due stays.
 #[derive(Debug, thiserror::Error)]
 pub enum RetainError {
-    /// Something did not work.
+    /// An operation failed.
     #[error(transparent)]
     File(#[from] FileError),
-    /// There is no key to sign its tombstone with.
+    /// There is no key to sign its tombstone.
     #[error(
         "{0} is sealed and this recorder is not sealing: it stays, with all that are newer, \
-         because nothing could tell later why it is gone. Let the recorder seal the log again, or \
+         because nothing could later show why it is gone. Let the recorder seal the log again, or \
          remove the file and its .chain file by hand"
     )]
     NoKey(String),
@@ -87,7 +88,7 @@ pub enum RetainError {
 
 const DAY_S: u64 = 86_400;
 
-/// The files that are not written any more, and what there is of each file.
+/// The closed files, and the parts of every file.
 pub(crate) struct ClosedFiles {
     parts: BTreeMap<FileName, Parts>,
     /// Oldest first.
@@ -102,17 +103,17 @@ impl ClosedFiles {
     ) -> Result<ClosedFiles, FileError> {
         let parts = list_parts(dir.fs(), dir.path())?;
         let has_lines = parts.iter().filter(|(_, parts)| parts.has_lines());
-        // What another process has put behind the current file is none of ours.
+        // Files with newer names than the current one are not the recorder's.
         let names = has_lines.map(|(name, _)| *name).filter(|name| *name < current).collect();
         Ok(ClosedFiles { parts, names, current })
     }
 
-    /// What there is of each file of the log.
+    /// The parts of each file of the log.
     pub(crate) fn parts(&self) -> &BTreeMap<FileName, Parts> {
         &self.parts
     }
 
-    /// Looks which file has to go next. `total`: how long all files are together, bytes.
+    /// Determines which file is due next. `total`: length of all files together, bytes.
     pub(crate) fn outlook<F: Fs>(
         &self,
         dir: &LogDir<F>,
@@ -127,15 +128,15 @@ impl ClosedFiles {
             ..Outlook::default()
         };
         let Some(name) = self.oldest_plain(dir, keep, &mut outlook)? else { return Ok(outlook) };
-        // First the reason that no brake holds: whatever the clock says, and however many are
-        // begun.
+        // First the reason that is not rate-limited: independent of the clock and of the number of
+        // files.
         if keep.bytes > 0 && total()? > keep.bytes {
             outlook.due.push(Due { name, reason: RemovalReason::Size });
         }
         if outlook.excess_count > 0 {
             outlook.due.push(Due { name, reason: RemovalReason::Count });
         }
-        // The ends of files never go back in time, so the old ones are the first ones.
+        // The ends of files are in order, so the expired files are the first ones.
         if outlook.old_count > 0
             && !self.was_written_since(dir, name, now_s, keep.days.saturating_mul(DAY_S))?
         {
@@ -144,7 +145,7 @@ impl ClosedFiles {
         Ok(outlook)
     }
 
-    /// How many files are older than what is kept.
+    /// Number of files that are older than the limit.
     fn old_count(&self, keep: &Keep, now_s: i64) -> u64 {
         let ends = self.names.iter().skip(1).copied().chain([self.current]);
         let age_s = |end: FileName| u64::try_from(now_s.saturating_sub(end.stamp_s())).unwrap_or(0);
@@ -153,30 +154,30 @@ impl ClosedFiles {
         ends.filter(is_old).count() as u64
     }
 
-    /// The oldest file that is a plain one. Notes what is passed over, and how many files are too
-    /// many.
+    /// The oldest regular file. Notes which entry was skipped, and the number of surplus files.
     fn oldest_plain<F: Fs>(
         &self,
         dir: &LogDir<F>,
         keep: &Keep,
         outlook: &mut Outlook,
     ) -> Result<Option<FileName>, FileError> {
-        for (passed_over, &name) in self.names.iter().enumerate() {
+        for (skipped, &name) in self.names.iter().enumerate() {
             if is_plain_file(dir, name, self.parts[&name])? {
                 if keep.files > 0 {
-                    // What is passed over never goes, so it must not take the place of a log file.
-                    let count = (self.names.len() - passed_over) as u64;
+                    // Skipped entries are never removed, so they must not take the place of log
+                    // files.
+                    let count = (self.names.len() - skipped) as u64;
                     outlook.excess_count = count.saturating_sub(keep.files);
                 }
                 return Ok(Some(name));
             }
-            outlook.passed_over.get_or_insert(name);
+            outlook.skipped.get_or_insert(name);
         }
         Ok(None)
     }
 
-    /// Whether a file was written within that time, whatever the next one's name says: a clock that
-    /// was behind when that one was begun gives it the name of an earlier time.
+    /// Whether a file was written within that time, regardless of the next one's name: a clock that
+    /// was behind when that one was begun gave it an earlier time.
     fn was_written_since<F: Fs>(
         &self,
         dir: &LogDir<F>,
@@ -201,7 +202,7 @@ impl ClosedFiles {
         Ok(false)
     }
 
-    /// Whether the last line of the log may be in this file, the first of the closed ones.
+    /// Whether the last line of the log may be in this file, the first closed one.
     pub(crate) fn last_lines_are_in<F: Fs>(
         &self,
         dir: &LogDir<F>,
@@ -209,11 +210,12 @@ impl ClosedFiles {
         name: FileName,
     ) -> Result<bool, FileError> {
         let Current { file, path, line_end, .. } = current;
-        // A line that another process has put there has no number to continue from.
+        // A line that another process appended has no number to continue from.
         if current.has_lines() && lines::seq_before(file, *line_end).at("read", path)?.is_some() {
             return Ok(false);
         }
-        // One that is newer may be without a line, too: empty, or with the torn one of a full disk.
+        // Newer files may have no line either: empty ones, or one with a torn line after a full
+        // disk.
         let newer: Vec<entries::Entry> = self
             .names
             .iter()
@@ -223,14 +225,14 @@ impl ClosedFiles {
         match tail::last_seq_in(dir.fs(), dir.path(), &newer) {
             Ok(seq) => Ok(seq.is_none()),
             Err(LastSeqError::Unreadable(error)) => Err(error),
-            // It is unknown, so nothing goes.
+            // Unknown, so no file is removed.
             Err(_) => Ok(true),
         }
     }
 }
 
-/// Whether all that there is of a log file are plain files. Something else cannot be removed as
-/// one, and must not keep all others from going.
+/// Whether all parts of a log file are regular files. Other entries cannot be removed in the same
+/// way, and must not block the removal of the rest.
 fn is_plain_file<F: Fs>(dir: &LogDir<F>, name: FileName, parts: Parts) -> Result<bool, FileError> {
     for ending in parts.iter() {
         let path = dir.path().join(format!("{name}.{ending}"));
@@ -246,7 +248,7 @@ fn is_plain_file<F: Fs>(dir: &LogDir<F>, name: FileName, parts: Parts) -> Result
     Ok(true)
 }
 
-/// Whether the current file has its name still.
+/// Whether the current file still has its name.
 pub(crate) fn has_name<F: Fs>(
     dir: &LogDir<F>,
     current: &Current<F::File>,
@@ -284,7 +286,7 @@ pub(crate) fn sync_dir<F: Fs>(dir: &LogDir<F>) -> Result<(), FileError> {
     dir.fs().sync_dir(dir.path()).at("sync", dir.path())
 }
 
-/// Closed files of which only the sidecar is there.
+/// Closed files of which only the sidecar exists.
 pub(crate) fn orphans<F: Fs>(
     dir: &LogDir<F>,
     current: FileName,

@@ -1,5 +1,5 @@
-//! Retention through deaths, faults and power failures: what has to go is gone in the end, nothing
-//! else is, and a verifier sees why.
+//! Retention through deaths, faults and power failures: in the end all due files are removed,
+//! nothing else is, and a verifier sees why.
 
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -60,7 +60,7 @@ fn seal(fs: &FaultyFs) -> (LogFiles<FaultyFs>, Sealed) {
     (files, sealed)
 }
 
-/// `count` files of one line each, a day each, and an empty one that is written.
+/// `count` files of one line each, one per day, and an empty current file.
 fn fill(fs: &FaultyFs, files: &mut LogFiles<FaultyFs>, count: u64) {
     for seq in 1..=count {
         let line = format!("{{\"v\":1,\"seq\":{seq},\"a\":1}}\n");
@@ -70,7 +70,7 @@ fn fill(fs: &FaultyFs, files: &mut LogFiles<FaultyFs>, count: u64) {
     }
 }
 
-/// The next file that has to go, by its number.
+/// The next due file, by its number.
 fn due(files: &mut LogFiles<FaultyFs>, keep: &Keep) -> Option<(u32, RemovalReason)> {
     let due = files.outlook(keep).expect("lists").due;
     due.first().map(|due| (due.name.number(), due.reason))
@@ -83,7 +83,7 @@ fn go(files: &mut LogFiles<FaultyFs>, keep: &Keep) -> Result<bool, RetainError> 
     Ok(true)
 }
 
-/// Numbers of the log files that are there.
+/// Numbers of the existing log files.
 fn numbers(fs: &FaultyFs, ending: &str) -> Vec<u32> {
     let names = fs.files_in(Path::new(DIR));
     let names = names.iter().filter_map(|path| path.file_name()?.to_str());
@@ -103,9 +103,9 @@ fn assert_state(report: &Report, state: State, when: &str) {
     assert_eq!(report.state(), state, "{when}: {findings:#?}");
 }
 
-/// The next file was begun while the clock was behind: its name says an earlier time.
+/// The next file was begun while the clock was behind: its name has an earlier time.
 #[test]
-fn what_was_written_lately_is_not_old_whatever_the_next_name_says() {
+fn a_recently_written_file_is_not_old_whatever_the_next_name_says() {
     let fs = new_fs();
     let (mut files, _) = open(&fs);
     files.write(b"{\"v\":1,\"seq\":1,\"a\":1}\n", &mut 0).expect("writes");
@@ -123,19 +123,19 @@ fn what_was_written_lately_is_not_old_whatever_the_next_name_says() {
 }
 
 #[test]
-fn a_file_is_as_old_as_the_next_one() {
+fn the_age_of_a_file_counts_from_the_next_one() {
     let fs = new_fs();
     let (mut files, _) = open(&fs);
     fill(&fs, &mut files, 4);
-    // Four days after the beginning: the first file ended after one.
+    // Four days after the beginning: the first file ended after one day.
     let keep = |days| Keep { days, bytes: 0, files: 0 };
     assert_eq!(due(&mut files, &ALL), None);
-    assert_eq!(due(&mut files, &keep(3)), None, "exactly as old as is kept");
+    assert_eq!(due(&mut files, &keep(3)), None, "exactly at the limit");
     fs.set_now_s(BEGIN_S + 4 * DAY_S + 1);
     assert_eq!(due(&mut files, &keep(3)), Some((1, RemovalReason::Age)));
     let outlook = files.outlook(&keep(1)).expect("lists");
     assert_eq!((outlook.old_count, outlook.closed_count, outlook.is_ahead), (3, 4, false));
-    // A clock that was set back makes nothing old, one that was set forward everything.
+    // A clock that was set back makes no file old, one that was set forward makes all files old.
     fs.set_now_s(BEGIN_S - 1000 * DAY_S);
     assert_eq!(due(&mut files, &keep(1)), None);
     assert!(files.outlook(&keep(1)).expect("lists").is_ahead);
@@ -144,7 +144,7 @@ fn a_file_is_as_old_as_the_next_one() {
 }
 
 #[test]
-fn the_oldest_go_and_the_last_line_stays() {
+fn the_oldest_are_removed_and_the_last_line_stays() {
     let fs = new_fs();
     let (mut files, _) = open(&fs);
     fill(&fs, &mut files, 4);
@@ -156,7 +156,7 @@ fn the_oldest_go_and_the_last_line_stays() {
     assert_eq!(due(&mut files, &keep), Some((1, RemovalReason::Size)));
     assert!(go(&mut files, &keep).expect("goes"));
     assert!(!go(&mut files, &keep).expect("enough"));
-    // However little is kept: the current file is empty, and the next start needs a number.
+    // However low the limits: the current file is empty, and the next start needs a number.
     let keep = Keep { days: 1, bytes: 1, files: 0 };
     fs.set_now_s(BEGIN_S + 1000 * DAY_S);
     while go(&mut files, &keep).expect("goes") {}
@@ -170,22 +170,22 @@ fn the_oldest_go_and_the_last_line_stays() {
     assert_eq!(fs.read(&path("audit.jsonl")), b"another\n");
 }
 
-/// So many closed files stay beside the one that is written, in whatever forms.
+/// This many closed files stay besides the current one, in any forms.
 #[test]
-fn the_oldest_go_until_as_many_are_closed_as_are_kept() {
+fn the_oldest_are_removed_until_the_limit_of_closed_files() {
     let fs = new_fs();
     let (mut files, _) = open(&fs);
     fill(&fs, &mut files, 5);
     let keep = |files| Keep { days: 0, bytes: 0, files };
     assert_eq!(due(&mut files, &keep(0)), None);
     assert_eq!(due(&mut files, &keep(5)), None, "the current one does not count");
-    // One file in two forms, a rendition without a log file and strangers are no more files.
+    // One file in two forms, a rendition without a log file and foreign files do not count.
     fs.append(&path("audit-20000229T123456Z-000001.jsonl.zst"), b"the same, smaller");
     fs.append(&path("audit-20000229T123456Z-000001.csv"), b"the same, in other words");
     fs.append(&path("audit-20000101T000000Z-000001.csv"), b"a stranger\n");
     fs.append(&path("audit.jsonl"), b"another\n");
     assert_eq!(due(&mut files, &keep(5)), None);
-    // What is passed over takes no place.
+    // A skipped entry does not count.
     fs.create_dir(&path("audit-20000101T000000Z-000001.jsonl")).expect("made");
     assert_eq!(due(&mut files, &keep(5)), None);
     assert_eq!(files.outlook(&keep(3)).expect("lists").excess_count, 2);
@@ -196,15 +196,15 @@ fn the_oldest_go_until_as_many_are_closed_as_are_kept() {
     // The current file is empty, and the next start needs a number.
     while go(&mut files, &keep(1)).expect("goes") {}
     assert_eq!(numbers(&fs, ".jsonl"), [5, 6]);
-    // One more, and the oldest goes.
+    // One more file, and the oldest is removed.
     files.write(b"{\"v\":1,\"seq\":6,\"a\":1}\n", &mut 0).expect("writes");
     files.rotate_now().expect("rotates");
     assert_eq!(due(&mut files, &keep(1)), Some((5, RemovalReason::Count)));
 }
 
-/// Whichever limit says so first.
+/// The first reason that applies is enough.
 #[test]
-fn a_file_goes_for_any_of_the_reasons() {
+fn a_file_is_removed_for_any_of_the_reasons() {
     let fs = new_fs();
     let (mut files, _) = open(&fs);
     fill(&fs, &mut files, 4);
@@ -230,14 +230,14 @@ fn a_file_goes_for_any_of_the_reasons() {
     }
 }
 
-/// What the brake by count gives an allowance for.
+/// The event for which the brake by count gives an allowance.
 #[test]
 fn only_a_file_that_is_full_or_old_is_followed_by_a_due_one() {
     let fs = new_fs();
     let (mut files, _) = open(&fs);
     let line = |seq: u64| format!("{{\"v\":1,\"seq\":{seq},\"a\":\"{}\"}}\n", "x".repeat(4096));
     fill(&fs, &mut files, 3);
-    assert_eq!(files.due_rotations(), 0, "they were asked for");
+    assert_eq!(files.due_rotations(), 0, "they were requested");
     files.set_rotate_bytes(5000);
     let batch: String = (4..9).map(line).collect();
     files.write(batch.as_bytes(), &mut 0).expect("writes");
@@ -253,7 +253,7 @@ fn only_a_file_that_is_full_or_old_is_followed_by_a_due_one() {
     files.write(line(10).as_bytes(), &mut 0).expect("writes");
     files.write(line(11).as_bytes(), &mut 0).expect("writes");
     assert_eq!(files.due_rotations(), 6);
-    // Small ones cost nothing, and are not taken for full ones.
+    // Small files cost nothing, and do not count as full.
     files.rotate_now().expect("rotates");
     files.set_rotate_bytes(1);
     for seq in 12..20 {
@@ -267,7 +267,7 @@ fn only_a_file_that_is_full_or_old_is_followed_by_a_due_one() {
 }
 
 #[test]
-fn a_line_that_is_torn_or_elsewhere_is_not_the_last_one() {
+fn a_torn_or_moved_line_is_not_the_last_one() {
     let fs = new_fs();
     let (mut files, _) = open(&fs);
     fill(&fs, &mut files, 2);
@@ -276,12 +276,12 @@ fn a_line_that_is_torn_or_elsewhere_is_not_the_last_one() {
         names.iter().filter(|path| path.extension().is_some_and(|e| e == "jsonl")).collect();
     let keep = Keep { days: 0, bytes: 1, files: 0 };
     assert_eq!(due(&mut files, &keep), Some((1, RemovalReason::Size)));
-    // What a full disk and a death leave.
+    // The result of a full disk and a death.
     fs.truncate(plain[1], 10);
     assert_eq!(due(&mut files, &keep), None);
     assert_eq!(last_seq(&fs, Path::new(DIR), Path::new("")).expect("known"), Some(1));
 
-    // The current file has the last line, but is moved away, and none can be made in its place.
+    // The current file has the last line, but was moved away, and no new file can be created.
     files.write(b"{\"v\":1,\"seq\":2,\"a\":1}\n", &mut 0).expect("writes");
     assert_eq!(due(&mut files, &keep), Some((1, RemovalReason::Size)));
     fs.rename(plain[2], Path::new("/data/elsewhere"));
@@ -295,7 +295,7 @@ fn a_line_that_is_torn_or_elsewhere_is_not_the_last_one() {
 }
 
 #[test]
-fn all_forms_of_a_file_go_and_its_sidecar_last() {
+fn all_forms_of_a_file_are_removed_and_its_sidecar_last() {
     let fs = new_fs();
     let (mut files, sealed) = seal(&fs);
     fill(&fs, &mut files, 3);
@@ -305,7 +305,7 @@ fn all_forms_of_a_file_go_and_its_sidecar_last() {
     fs.set_now_s(BEGIN_S + 2 * DAY_S + 1);
     let due = files.outlook(&keep).expect("lists").due[0];
     files.bury(due).expect("buried");
-    // The sidecar cannot be removed at first.
+    // At first, the sidecar cannot be removed.
     let (listing, forms, sync) = (1, 3, 1);
     fs.fault_after(listing + forms + sync, Fault::Fail(libc::EIO));
     files.remove(due.name).expect_err("an error");
@@ -320,7 +320,7 @@ fn all_forms_of_a_file_go_and_its_sidecar_last() {
 }
 
 #[test]
-fn what_is_sealed_stays_while_nobody_can_sign_and_what_never_was_goes() {
+fn sealed_files_stay_without_a_key_and_unsealed_ones_are_removed() {
     let fs = new_fs();
     let (mut files, _) = open(&fs);
     fill(&fs, &mut files, 2);
@@ -353,7 +353,7 @@ fn a_file_stays_until_the_seal_has_left_it() {
     fill(&fs, &mut files, 1);
     fs.set_now_s(BEGIN_S + 10 * DAY_S);
     files.write(b"{\"v\":1,\"seq\":2,\"a\":1}\n", &mut 0).expect("writes");
-    // The next file is there, and its key cannot be written.
+    // The next file exists, but its key cannot be written.
     let in_the_way = Path::new("/data/key");
     fs.unlink(in_the_way);
     fs.create_dir(in_the_way).expect("made");
@@ -364,9 +364,9 @@ fn a_file_stays_until_the_seal_has_left_it() {
     assert_eq!(due(&mut files, &keep), None);
 }
 
-/// The key file tells what must be in the sidecar of the file before, until the next checkpoint.
+/// Until the next checkpoint, the key file shows what must be in the previous sidecar.
 #[test]
-fn the_file_before_may_be_gone_when_a_start_looks_for_its_end() {
+fn the_previous_file_may_be_gone_at_a_start() {
     for names in [NamesAfter::NoChange, NamesAfter::Removals, NamesAfter::AllChanges] {
         let fs = new_fs();
         let (mut files, first) = seal(&fs);
@@ -386,7 +386,7 @@ fn the_file_before_may_be_gone_when_a_start_looks_for_its_end() {
     }
 }
 
-/// Removes what is old, and dies at the operation after `skipped` others; then another one
+/// Removes old files, and dies at the operation after `skipped` others; then another process
 /// continues. Returns whether it died.
 fn removal_with_a_death(skipped: u64, fault: Fault, power: Option<NamesAfter>) -> bool {
     let when = format!("operation {skipped}, {fault:?}, power cut: {power:?}");
@@ -429,10 +429,10 @@ fn removal_with_a_death(skipped: u64, fault: Fault, power: Option<NamesAfter>) -
     died
 }
 
-/// Whatever goes wrong at whatever operation, no file goes without its tombstone, and all that have
-/// to go are gone when it is right again.
+/// Any fault at any operation: no file is removed without its tombstone, and in the end all due
+/// files are removed.
 #[test]
-fn a_removal_goes_on_after_a_death_at_any_operation() {
+fn a_removal_continues_after_a_death_at_any_operation() {
     for power in [None, Some(NamesAfter::NoChange), Some(NamesAfter::Removals)] {
         for fault in [Fault::Die(0), Fault::Die(1), Fault::Die(200)] {
             let mut skipped = 0;
@@ -450,7 +450,7 @@ fn a_removal_goes_on_after_a_death_at_any_operation() {
 }
 
 #[test]
-fn what_a_look_costs_does_not_grow_with_the_log() {
+fn the_cost_of_a_look_does_not_grow_with_the_log() {
     let fs = new_fs();
     let (mut files, _) = open(&fs);
     fill(&fs, &mut files, 20);
@@ -464,13 +464,12 @@ fn what_a_look_costs_does_not_grow_with_the_log() {
     let once = cost(&mut files);
     let again = cost(&mut files);
     assert!(once >= again + 20, "each is looked at once: {once}, {again}");
-    // What is beside a file counts, in whatever form.
+    // All parts of a file count, in any form.
     fs.append(&path("audit-20000229T123456Z-000001.csv.zst"), &[b'x'; 45]);
     assert_eq!(due(&mut files, &keep), Some((1, RemovalReason::Size)));
     fs.unlink(&path("audit-20000229T123456Z-000001.csv.zst"));
     assert_eq!(due(&mut files, &keep), None);
-    // What has become another file is looked at again: all files in their first form, and one in a
-    // larger one.
+    // Changed parts are looked at again: all files in their first form, and one in a larger form.
     let first = path("audit-20000229T123456Z-000001.jsonl");
     fs.append(&path("audit-20000229T123456Z-000001.jsonl.age"), &[b'x'; 45]);
     fs.unlink(&first);

@@ -55,7 +55,7 @@ fn text(fs: &FaultyFs, path: &Path) -> String {
     String::from_utf8(fs.read(path)).expect("ASCII")
 }
 
-/// What is in the log directory, in the order of names.
+/// Content of the log directory, in the order of names.
 fn all_text(fs: &FaultyFs) -> String {
     fs.files_in(Path::new(DIR)).iter().map(|path| text(fs, path)).collect()
 }
@@ -161,7 +161,7 @@ fn an_unlinked_file_is_written_again() {
     assert!(matches!(&events[..], [Event::Recreated { bytes: 44, .. }]), "{events:?}");
 }
 
-/// Another process removes the file, or its directory, at any two moments while a batch is written.
+/// Another process removes the file, or its directory, at two moments while a batch is written.
 #[test]
 fn a_file_is_written_again_whenever_it_is_removed() {
     for rotate_bytes in [0, 44] {
@@ -174,7 +174,7 @@ fn a_file_is_written_again_whenever_it_is_removed() {
                 fs.fault_after(then, fault);
                 let batch = line(2);
                 let mut progress = 0;
-                // An attempt may fail: it is tried again, as the writer does.
+                // An attempt may fail: it is repeated, as the writer does.
                 let mut attempts = 0;
                 while files.write(batch.as_bytes(), &mut progress).is_err() {
                     attempts += 1;
@@ -192,8 +192,8 @@ fn a_file_is_written_again_whenever_it_is_removed() {
     }
 }
 
-/// It was looked at before the batch, and deleted while that was written. Behind the last look
-/// (operation 4) it is a closed file like others.
+/// The file was checked before the batch, and deleted while the batch was written. After the last
+/// check (operation 4) it is a closed file like others.
 #[test]
 fn a_file_that_is_deleted_before_it_is_full_is_written_again() {
     for at in 0..5 {
@@ -209,7 +209,7 @@ fn a_file_that_is_deleted_before_it_is_full_is_written_again() {
     }
 }
 
-/// The copy is deleted, too, before the file is left (operation 14 at the earliest).
+/// The copy is deleted, too, before the writer leaves the file (operation 14 at the earliest).
 #[test]
 fn a_file_that_is_deleted_twice_before_it_is_full_is_written_again() {
     for (at, then) in (0..5).flat_map(|at| (at..14).map(move |then| (at, then))) {
@@ -278,7 +278,7 @@ fn a_removed_directory_that_another_writer_took_is_not_written() {
 }
 
 #[test]
-fn a_directory_replaced_by_a_file_is_an_error_until_it_is_put_right() {
+fn a_directory_replaced_by_a_file_is_an_error_until_it_is_repaired() {
     let fs = new_fs();
     let (mut files, _) = open(&fs, 0);
     write(&mut files, &line(1));
@@ -294,7 +294,7 @@ fn a_directory_replaced_by_a_file_is_an_error_until_it_is_put_right() {
 }
 
 #[test]
-fn a_rescue_goes_on_after_a_full_disk() {
+fn a_rescue_continues_after_a_full_disk() {
     let fs = new_fs();
     let (mut files, _) = open(&fs, 0);
     write(&mut files, &lines(1, 9));
@@ -337,9 +337,9 @@ fn a_renamed_file_keeps_whole_lines_and_a_new_one_takes_over() {
     files.write(batch.as_bytes(), &mut progress).expect_err("full");
     fs.rename(&first(), Path::new("/elsewhere"));
     fs.set_room(None);
-    files.write(batch.as_bytes(), &mut progress).expect("goes on");
+    files.write(batch.as_bytes(), &mut progress).expect("continues");
     assert_eq!(text(&fs, Path::new("/elsewhere")), line(1));
-    // The directory is empty of names, but the number has been used.
+    // The directory has no names, but the number was used.
     assert_eq!(text(&fs, &second()), lines(2, 3));
     assert!(matches!(&files.take_events()[..], [Event::Moved { .. }]));
 }
@@ -359,7 +359,7 @@ fn a_truncated_file_is_counted_and_gets_no_hole() {
 }
 
 #[test]
-fn what_is_truncated_of_the_running_batch_is_written_again() {
+fn truncated_bytes_of_the_running_batch_are_written_again() {
     let fs = new_fs();
     let (mut files, _) = open(&fs, 0);
     write(&mut files, &line(1));
@@ -369,7 +369,7 @@ fn what_is_truncated_of_the_running_batch_is_written_again() {
     files.write(batch.as_bytes(), &mut progress).expect_err("full");
     fs.truncate(&first(), 10);
     fs.set_room(None);
-    files.write(batch.as_bytes(), &mut progress).expect("goes on");
+    files.write(batch.as_bytes(), &mut progress).expect("continues");
     assert_eq!(text(&fs, &first()), batch);
     let events = files.take_events();
     let [Event::Truncated { gone_bytes: 22, rewritten_bytes: 50, .. }] = &events[..] else {
@@ -391,7 +391,7 @@ fn foreign_bytes_do_not_tear_a_line() {
     files.write(batch.as_bytes(), &mut progress).expect_err("full");
     fs.set_room(None);
     fs.append(&first(), b"in the middle\n");
-    files.write(batch.as_bytes(), &mut progress).expect("goes on");
+    files.write(batch.as_bytes(), &mut progress).expect("continues");
     assert_eq!(text(&fs, &first()), line(1) + "whole\n" + &lines(2, 4));
     let events = files.take_events();
     let [
@@ -433,7 +433,7 @@ fn rotation_on_command_waits_for_the_end_of_the_line() {
     files.rotate_now().expect("is put off");
     assert_eq!(files.current_file(), first());
     fs.set_room(None);
-    files.write(batch.as_bytes(), &mut progress).expect("goes on");
+    files.write(batch.as_bytes(), &mut progress).expect("continues");
     assert_eq!(text(&fs, &first()), lines(1, 2));
     assert_eq!(text(&fs, &second()), line(3));
 }
@@ -453,11 +453,11 @@ fn rotation_by_time() {
     let next = path("audit-20000229T133456Z-000002.jsonl");
     assert_eq!(files.current_file(), next);
     write(&mut files, &line(2));
-    // Set back, the clock gives the file more time.
+    // A clock that is set back gives the file more time.
     fs.set_now_s(5);
     files.rotate_when_older(3_600);
     assert_eq!(files.current_file(), next);
-    // In the middle of a line it waits for its end.
+    // In the middle of a line, the rotation waits for its end.
     fs.set_now_s(951_827_696 + 2 * 3_600);
     let batch = lines(3, 4);
     let mut progress = 0;
@@ -466,13 +466,13 @@ fn rotation_by_time() {
     files.rotate_when_older(3_600);
     assert_eq!(files.current_file(), next);
     fs.set_room(None);
-    files.write(batch.as_bytes(), &mut progress).expect("goes on");
+    files.write(batch.as_bytes(), &mut progress).expect("continues");
     assert_eq!(text(&fs, &next), lines(2, 3));
     assert_eq!(text(&fs, &path("audit-20000229T143456Z-000003.jsonl")), line(4));
 }
 
 #[test]
-fn the_old_file_goes_on_when_no_new_one_can_be_made() {
+fn the_old_file_continues_when_no_new_one_can_be_created() {
     let fs = new_fs();
     let (mut files, _) = open(&fs, 30);
     write(&mut files, &line(1));
@@ -487,7 +487,7 @@ fn the_old_file_goes_on_when_no_new_one_can_be_made() {
     write(&mut files, &line(4));
     assert_eq!(text(&fs, &second()), line(4));
     fs.fault_after(4, Fault::Fail(libc::EROFS));
-    let error = files.rotate_now().expect_err("tells who asked");
+    let error = files.rotate_now().expect_err("the caller gets the error");
     assert_eq!(error.kind(), FileErrorKind::ReadOnly);
 }
 
@@ -505,10 +505,10 @@ fn a_limit_on_file_size_moves_the_line_to_a_new_file() {
     let error = files.write(batch.as_bytes(), &mut progress).expect_err("no file can hold it");
     assert_eq!(error.kind(), FileErrorKind::FileTooLarge);
     fs.set_file_bytes_max(None);
-    files.write(batch.as_bytes(), &mut progress).expect("goes on");
+    files.write(batch.as_bytes(), &mut progress).expect("continues");
 }
 
-/// A file system made a new file and reported an error; the process died in the old one.
+/// A file system created a file and reported an error; the process died in the old file.
 #[test]
 fn a_torn_line_behind_an_empty_file_is_cut() {
     let fs = new_fs();
@@ -538,7 +538,7 @@ fn the_last_seq_is_never_guessed() {
         panic!("{:?}", opened.last_seq);
     };
     assert_eq!(at, first());
-    // A line that begins well and ends badly has lost its middle.
+    // A line with a valid beginning and end has lost its middle.
     fs.append(&first(), b"{\"v\":1,\"seq\":3,\"a\n");
     let unparsable = last_seq(&fs, Path::new(DIR), Path::new(""));
     assert!(matches!(unparsable, Err(LastSeqError::Unparsable { .. })));
@@ -570,14 +570,14 @@ fn names_keep_their_order_when_the_clock_steps_back() {
     fs.set_now_s(1);
     files.rotate_now().expect("rotates");
     assert_eq!(files.current_file(), second());
-    // Names of others move nothing.
+    // Names of foreign files have no effect.
     fs.append(&path("audit-20010101T000000Z-000007.csv"), b"");
     write(&mut files, &line(2));
     files.rotate_now().expect("rotates");
     assert_eq!(files.current_file(), path("audit-20000229T123456Z-000003.jsonl"));
     write(&mut files, &line(3));
     drop(files);
-    // Files of which only a rendition is left have used up their numbers, and removed ones, too.
+    // Files of which only a rendition is left have used up their numbers, and so have removed ones.
     for file in [first(), second(), path("audit-20000229T123456Z-000003.jsonl")] {
         fs.unlink(&file);
     }
@@ -641,6 +641,6 @@ fn foreign_lines_within_a_batch_are_not_taken_for_its_own() {
     assert_eq!(progress, 44);
     fs.truncate(&first(), 22);
     fs.set_room(None);
-    files.write(batch.as_bytes(), &mut progress).expect("goes on");
+    files.write(batch.as_bytes(), &mut progress).expect("continues");
     assert_eq!(text(&fs, &first()), batch);
 }

@@ -1,4 +1,4 @@
-//! What is known of the sizes of closed files.
+//! Cached sizes of closed files.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -9,19 +9,19 @@ use crate::fs::Fs;
 use crate::name::FileName;
 use crate::write::directory::LogDir;
 
-/// How long closed files are: what there was of each when it was looked at, and its bytes. They do
-/// not change any more, except when they are packed.
+/// Lengths of closed files: the parts of each at the last look, and their bytes. They change only
+/// when the file is packed.
 #[derive(Default)]
 pub(crate) struct Sizes(BTreeMap<FileName, (Parts, u64)>);
 
 impl Sizes {
-    /// What is beside closed files from this one on may have become longer.
+    /// Renditions of closed files from this one on may have grown.
     pub(crate) fn forget(&mut self, from: FileName) {
         drop(self.0.split_off(&from));
     }
 
-    /// How long all files of the log are together, bytes. `is_settled`: nothing of a closed file is
-    /// written any more.
+    /// Length of all files of the log together, bytes. `is_settled`: no part of a closed file is
+    /// still being written.
     pub(crate) fn total<F: Fs>(
         &mut self,
         dir: &LogDir<F>,
@@ -31,7 +31,7 @@ impl Sizes {
     ) -> Result<u64, FileError> {
         let mut before = std::mem::take(&mut self.0);
         let mut sum = 0_u64;
-        // A rendition without a log file does not go with one either.
+        // A rendition without a log file is not removed by retention, so it does not count.
         for (name, parts) in parts.iter().filter(|(_, parts)| !parts.iter().all(is_secondary)) {
             let known = before.remove(name).filter(|(known, _)| known == parts);
             let bytes = match known {
@@ -49,7 +49,7 @@ impl Sizes {
     }
 }
 
-/// Length of a part; 0 if it is not there any more.
+/// Length of a part; 0 if it no longer exists.
 fn part_bytes<F: Fs>(dir: &LogDir<F>, name: FileName, ending: Ending) -> Result<u64, FileError> {
     let path = dir.path().join(format!("{name}.{ending}"));
     match dir.fs().stat(&path) {
@@ -58,7 +58,7 @@ fn part_bytes<F: Fs>(dir: &LogDir<F>, name: FileName, ending: Ending) -> Result<
     }
 }
 
-/// Whether a part says the lines in another format.
+/// Whether a part is a rendition.
 pub(crate) fn is_secondary(ending: Ending) -> bool {
     matches!(ending, Ending::File(content, _) | Ending::New(content, _) if content != Content::Lines)
 }

@@ -1,4 +1,4 @@
-//! What may not be on the device, and bringing the end of a file there.
+//! State of what may not be on the device, and syncing the end of a file.
 
 use std::path::{Path, PathBuf};
 
@@ -6,18 +6,18 @@ use super::error::{At, FileError};
 use super::fs::FsFile;
 use super::name::FileName;
 
-/// Rewritten at once, bytes.
+/// Bytes that are rewritten at once.
 const BLOCK_BYTES: usize = 64 * 1024;
 
-/// What may not be on the device.
+/// The parts of the log that may not be on the device.
 pub(crate) struct Unsynced<L> {
     /// Files that were left, oldest first.
     pub(crate) left: Vec<Tail<L>>,
-    /// How much of the current file needs no care any more, bytes.
+    /// How much of the current file is done, bytes.
     pub(crate) current_bytes: u64,
-    /// Part of what fdatasync(2) would call clean of the current file is not on the device.
+    /// The rest of the current file may have parts that fdatasync(2) would consider clean.
     pub(crate) is_doubtful: bool,
-    /// Names of files were made, or nothing was synced yet.
+    /// Files were created since the last sync, or there was none yet.
     pub(crate) names: bool,
 }
 
@@ -26,21 +26,21 @@ pub(crate) struct Tail<L> {
     pub(crate) name: FileName,
     pub(crate) file: L,
     pub(crate) path: PathBuf,
-    /// Where it begins, bytes.
+    /// Its beginning, bytes.
     pub(crate) from: u64,
     /// See [`Unsynced::is_doubtful`].
     pub(crate) is_doubtful: bool,
 }
 
-/// Waits until a file is on the device from `from` on. `is_doubtful`: part of what fdatasync(2)
-/// would call clean may not be.
+/// Waits until a file is on the device from `from` on. `is_doubtful`: it may have parts that
+/// fdatasync(2) would consider clean.
 pub(crate) fn sync_tail<L: FsFile>(
     file: &L,
     path: &Path,
     from: u64,
     is_doubtful: &mut bool,
 ) -> Result<(), FileError> {
-    // Until it has succeeded.
+    // Until the sync has succeeded.
     if std::mem::replace(is_doubtful, true) {
         rewrite(file, path, from)?;
     }
@@ -49,7 +49,7 @@ pub(crate) fn sync_tail<L: FsFile>(
     Ok(())
 }
 
-/// Makes every page of the end of a file dirty again.
+/// Marks every page of the end of a file as dirty again.
 fn rewrite<L: FsFile>(file: &L, path: &Path, from: u64) -> Result<(), FileError> {
     let end = file.stat().at("look at", path)?.bytes;
     if from >= end {

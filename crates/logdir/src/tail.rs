@@ -21,7 +21,7 @@ pub(crate) fn last_seq_in<F: Fs>(
         let path = dir.join(format!("{name}.{}", form.ending()));
         let unreadable = LastSeqError::Unreadable;
         let stat = match fs.stat(&path) {
-            // Removed since the listing: retention, or an administrator.
+            // Removed since the listing, by retention or an administrator.
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
             stat => stat.at("look at", &path).map_err(unreadable)?,
         };
@@ -32,8 +32,8 @@ pub(crate) fn last_seq_in<F: Fs>(
             Form::Plain => None,
             Form::Compressed => Some(compressed::last_seq(fs, &path)?),
             Form::CompressedEncrypted | Form::Encrypted => {
-                // Only a file whose lines are all in its sidecar, or one that is not sealed and has
-                // a readable file behind it, is ever encrypted.
+                // A file is encrypted only if all its lines are in its sidecar, or if it is not
+                // sealed and followed by a readable file.
                 match seal::sealed_seq(fs, dir, &name.log_file()).map_err(unreadable)? {
                     Some(seq) => Some(Some(seq)),
                     None => return Err(LastSeqError::Encrypted { path }),
@@ -60,7 +60,7 @@ pub(crate) fn last_seq_in<F: Fs>(
         if end - start >= 2 {
             read_exact_at(&file, &mut last, end - 2).at("read", &path).map_err(unreadable)?;
         }
-        // Behind the last of all numbers there is none.
+        // The highest number has no successor.
         return match parse_seq(head).filter(|seq| *seq < u64::MAX) {
             Some(seq) if last == *b"}" => Ok(Some(seq)),
             _ => Err(LastSeqError::Unparsable { path, offset: start }),

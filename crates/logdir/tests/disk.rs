@@ -1,11 +1,10 @@
 //! Log files on real file systems: a full one, a limited one, and the holder's lock.
 //!
-//! A real "no space left" for a test without privileges comes from a tmpfs of two megabytes
-//! in a user and mount namespace of its own. Where the machine forbids namespaces (some
-//! container runtimes do), the same history runs against a limit on file size, which makes
-//! the kernel write short and then fail at an exact byte just the same; the test says so.
-//! Each history runs in a process of its own, because namespaces, limits and deaths belong
-//! to processes.
+//! For a test without privileges, a real "no space left" comes from a tmpfs of two megabytes in a
+//! user and mount namespace of its own. If the machine forbids namespaces (some container runtimes
+//! do), the same history runs with a limit on file size, which makes the kernel also write short
+//! and then fail at an exact byte; the test reports this. Each history runs in a process of its
+//! own, because namespaces, limits and deaths belong to processes.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -70,7 +69,7 @@ fn run(mut command: Command) {
         String::from_utf8_lossy(&output.stdout),
         String::from_utf8_lossy(&output.stderr)
     );
-    // A history that was not found is a history that passes.
+    // A history that was not found would pass, too.
     assert!(String::from_utf8_lossy(&output.stdout).contains("1 passed"), "{command:?}");
 }
 
@@ -85,7 +84,7 @@ fn namespaces_work() -> bool {
     command.stderr(Stdio::null()).status().is_ok_and(|status| status.success())
 }
 
-/// What takes the room away and gives it back.
+/// Uses up the free space and frees it again.
 enum Room {
     Ballast(PathBuf),
     Limit,
@@ -133,7 +132,7 @@ fn history_full_disk() {
     let dir = mount.join("tacho");
     let (mut files, _) = open(&dir, 0);
     let room = Room::take(&mount);
-    // One line that is larger than the room: no rotation can help, and it is torn.
+    // One line that is larger than the free space: no rotation can help, and it is torn.
     let batch = lines(1, 1, 300_000) + &lines(2, 500, 100);
     let mut progress = 0;
     let error = files.write(batch.as_bytes(), &mut progress).expect_err("no room");
@@ -150,7 +149,7 @@ fn history_full_disk() {
     files.write(batch.as_bytes(), &mut progress).expect("room again");
     assert!(all_text(&dir) == batch, "not the batch, once and whole");
 
-    // Full again in the middle of a line, and then no orderly end.
+    // Full again in the middle of a line, without an orderly end.
     let room = Room::take(&mount);
     let more = lines(501, 502, 400_000);
     let mut progress = 0;
@@ -219,11 +218,11 @@ fn history_writer() {
         let batch = lines(seq + 1, seq + 20, 300);
         files.write(batch.as_bytes(), &mut 0).expect("writes");
         seq += 20;
-        writeln!(out, "accepted {seq}").expect("somebody reads");
+        writeln!(out, "accepted {seq}").expect("the test reads");
     }
 }
 
-/// Starts a writer and waits until it has accepted lines; what it says is read from the pipe.
+/// Starts a writer and waits until it has accepted lines; its output is read from the pipe.
 fn start_writer(dir: &Path) -> (Child, BufReader<std::process::ChildStdout>) {
     let mut child =
         history("history_writer", dir, "plain").stdout(Stdio::piped()).spawn().expect("starts");
@@ -261,7 +260,7 @@ fn a_killed_writer_has_kept_what_it_accepted() {
 }
 
 #[test]
-fn a_second_writer_is_refused_and_told_by_whom() {
+fn a_second_writer_is_refused_with_the_pid_of_the_first() {
     let dir = tempfile::tempdir().expect("makes");
     let (mut child, output) = start_writer(dir.path());
     let error =
@@ -271,7 +270,7 @@ fn a_second_writer_is_refused_and_told_by_whom() {
     child.kill().expect("is there");
     child.wait().expect("ends");
     drop(output);
-    open(dir.path(), 0).0.close().expect("the kernel has let go of the lock");
+    open(dir.path(), 0).0.close().expect("the kernel has released the lock");
 }
 
 #[test]
@@ -280,7 +279,7 @@ fn modes_and_names() {
     let dir = above.path().join("server").join("tacho");
     let (files, _) = open(&dir, 0);
     let mode = |path: &Path| fs::metadata(path).expect("is there").permissions().mode() & 0o7777;
-    // The umask can only take away.
+    // The umask can only remove bits.
     assert_eq!(mode(&dir) & !0o750, 0);
     assert_eq!(mode(files.current_file()) & !0o640, 0);
     assert_eq!(mode(files.current_file()) & 0o600, 0o600);
@@ -332,7 +331,7 @@ fn housekeeping_by_others_on_a_real_disk() {
     let error = files.write(batch.as_bytes(), &mut progress).expect_err("in the way");
     assert_eq!(error.kind(), FileErrorKind::NotADirectory, "{error}");
     fs::remove_file(&dir).expect("removes");
-    files.write(batch.as_bytes(), &mut progress).expect("goes on");
+    files.write(batch.as_bytes(), &mut progress).expect("continues");
     assert_eq!(all_text(&dir), lines(5, 6, 10));
 
     let events = files.take_events();
@@ -356,7 +355,7 @@ fn housekeeping_by_others_on_a_real_disk() {
 }
 
 #[test]
-fn what_is_no_plain_file_is_not_written() {
+fn only_regular_files_are_written() {
     let above = tempfile::tempdir().expect("makes");
     let dir = above.path().join("tacho");
     let (files, _) = open(&dir, 0);

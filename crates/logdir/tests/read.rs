@@ -1,4 +1,4 @@
-//! What a program gets that reads a log directory.
+//! Results for programs that read a log directory.
 
 use std::collections::VecDeque;
 use std::fs;
@@ -27,14 +27,14 @@ fn seq_of(line: &[u8]) -> u64 {
     tacho_logdir::read::order::seq_of(line).expect("a line of the log")
 }
 
-/// Wants all lines. At each pause of the reader, the next of `changes` is made; after the last one
-/// the reading ends.
+/// Wants all lines. At each pause of the reader, it makes the next of `changes`; after the last one
+/// it stops the reading.
 #[derive(Default)]
 struct Collected {
     seqs: Vec<u64>,
     problems: Vec<String>,
     changes: VecDeque<(PathBuf, String)>,
-    /// The number of the line that the change before has written.
+    /// The number of the line that the previous change wrote.
     awaited: Option<u64>,
     is_over: bool,
 }
@@ -132,7 +132,7 @@ fn a_link_is_a_problem_and_not_followed() {
 }
 
 #[test]
-fn what_is_written_later_follows() {
+fn later_lines_follow() {
     let log = log();
     let at = |stem: &str| log.path().join(format!("{stem}.jsonl"));
     let changes = [(at(TWO), text(7..=7)), (at(THREE), text(8..=9)), (at(THREE), text(10..=10))];

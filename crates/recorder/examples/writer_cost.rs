@@ -1,9 +1,9 @@
 //! What the writer thread costs: `bench/writer/measure.sh` runs this and explains the figures.
 //!
-//! An arena is filled by the real producer, as many connections would, and then emptied by
-//! one round of the real writer into a real log directory; only the round is measured. Time
-//! is the thread's own, user and system, because other work on the machine does not count in
-//! it. Under callgrind, collect in `measured_round` alone to see what a line costs.
+//! The real producer fills an arena, as many connections would. Then one round of the real writer
+//! empties it into a real log directory; only that round is measured. The time is the thread's own
+//! user and system time, so other work on the machine does not count. Under callgrind, collect in
+//! `measured_round` only to see the cost of a line.
 //!
 //! ```text
 //! writer_cost SHAPE LOG_DIRECTORY ROUNDS [ARENA_BYTES [KEY_FILE]]   sealed, with a key file
@@ -29,7 +29,7 @@ use tacho_ring::layout::OVERFLOW_DROP;
 use tacho_ring::sys;
 
 const ARENA_BYTES: u64 = 64 << 20;
-/// As many connections as the arena has chunks for, at most.
+/// Most connections that take turns.
 const CONNECTIONS_MAX: u64 = 64;
 /// The part of the arena that is filled before a round, of 8.
 const FILLED_EIGHTHS: u64 = 6;
@@ -42,7 +42,7 @@ const JOIN: &str = "SELECT o.id, o.created_at, o.total_cents, c.name, c.email FR
 /// What the records of a statement look like.
 struct Shape {
     sql: &'static str,
-    /// Start and end, or one record that is both.
+    /// Start and end, or one record for both.
     pair: bool,
     host: &'static str,
     ip: &'static str,
@@ -50,7 +50,7 @@ struct Shape {
 
 fn shape(name: &str) -> Option<Shape> {
     match name {
-        // What a local point select of sysbench leaves.
+        // The records of a local point select of sysbench.
         "select" => Some(Shape { sql: POINT_SELECT, pair: true, host: "localhost", ip: "" }),
         // A statement of 200 bytes from an application server.
         "join" => Some(Shape {
@@ -59,14 +59,14 @@ fn shape(name: &str) -> Option<Shape> {
             host: "app-17.internal",
             ip: "10.20.30.40",
         }),
-        // A command that was seen only when it ended.
+        // A command that is reported only at its end.
         "point" => Some(Shape { sql: POINT_SELECT, pair: false, host: "localhost", ip: "" }),
         _ => None,
     }
 }
 
-/// How many connections take turns: each has a chunk that is not full, and the arena is not emptied
-/// while it is filled. Full chunks have some room left, too, a twentieth at most.
+/// Number of connections that take turns. Each keeps a chunk that is not full, and the arena is not
+/// emptied while it is filled. Full chunks also have up to a twentieth of unused space.
 fn connection_count(chunk_count: u64) -> u64 {
     let filled = chunk_count * FILLED_EIGHTHS / 8 * 21 / 20;
     let fits = |count: &u64| (filled / count + 1) * count <= chunk_count;
@@ -149,8 +149,8 @@ impl Producer {
         }
     }
 
-    /// Connects all. Where a session begins, nothing of it can be missing: its records need not
-    /// wait for a second look at the arena.
+    /// Connects all sessions. A session that begins has no earlier records, so its records need not
+    /// wait for a second pass over the arena.
     fn connect(&mut self, shape: &Shape) {
         for conn in 1..=self.threads.len() as u64 {
             let mut event = Self::event(RecordKind::Connect, conn, 0, sys::now_us());
@@ -183,7 +183,7 @@ impl Producer {
             Self::say_outcome(&mut event, shape);
             self.emit(conn, &event, &mut filled);
         }
-        // Instead of waiting for a writer that waits for this.
+        // With another setting the producer would wait for a writer that runs only after it.
         let lost = self.probe.arena.shared().counters.0.lost_dropped.load(Ordering::Relaxed);
         assert_eq!(lost, 0, "the arena is too small for this load");
         filled
@@ -222,7 +222,7 @@ fn measure(arguments: &[String]) {
     settings.overflow.store(OVERFLOW_DROP, Ordering::Relaxed);
     settings.logging.store(1, Ordering::Relaxed);
     let (mut files, _) = LogFiles::open(RealFs, &directory, Options { rotate_bytes: 0 })
-        .expect("a log directory that nobody else uses");
+        .expect("a log directory that no other process uses");
     if let Some(key_file) = rest.get(1) {
         let options =
             SealOptions { key_file: key_file.into(), checkpoint_interval_s: 60, may_break: true };
@@ -236,7 +236,7 @@ fn measure(arguments: &[String]) {
         }
     });
     let mut writer = Writer::new(arena, files, 0, control, status.clone(), log);
-    // Lines name the run that this begins.
+    // Lines name the run that this call begins.
     writer.note(EventKind::Start, "bench");
     let mut producer = Producer {
         probe: Probe::new(arena, 1),
@@ -249,7 +249,7 @@ fn measure(arguments: &[String]) {
     if name == "idle" {
         let shape = shape("select").expect("a shape");
         producer.fill(&shape);
-        // Two rounds: the first empties the arena, the second takes idle chunks away.
+        // Two rounds: the first empties the arena, the second takes idle chunks back.
         assert!(writer.round() && writer.round());
         let start = thread_seconds();
         for _ in 0..rounds {
@@ -275,10 +275,10 @@ fn measure(arguments: &[String]) {
             lines = status.records_written.load(Ordering::Relaxed) - before.0;
             line_bytes = (status.bytes_written.load(Ordering::Relaxed) - before.1) / lines.max(1);
             line_rates.push(lines as f64 / seconds);
-            // Files are not what is measured: keep the directory small.
+            // The files are not measured: keep the directory small.
             for entry in std::fs::read_dir(&directory).expect("the log directory") {
                 let path = entry.expect("a file").path();
-                let current = status.current_file.lock().expect("nobody panicked").clone();
+                let current = status.current_file.lock().expect("no thread panicked").clone();
                 if path.extension().is_some_and(|e| e == "jsonl") && path != Path::new(&current) {
                     std::fs::remove_file(&path).expect("removing a complete file");
                 }
@@ -319,7 +319,7 @@ mod tests {
         }
     }
 
-    /// As the figures of `bench/instructions.toml` were counted.
+    /// The sizes for which the figures of `bench/instructions.toml` were counted.
     #[test]
     fn large_arenas_have_all_connections() {
         for mib in [8, 16, 64] {

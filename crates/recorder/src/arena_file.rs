@@ -1,8 +1,8 @@
-//! The arena as a file: made, locked, mapped, found again after a crash, removed.
+//! The arena as a file: created, locked, mapped, found after a crash, removed.
 //!
-//! The owner holds an open-file-description lock for as long as it lives; the kernel
-//! releases it on death, whatever the cause. So an arena that can be locked has no owner,
-//! and its records are waiting to be recovered.
+//! The owner holds an open-file-description lock while it lives; the kernel releases the lock when
+//! the owner dies, for any reason. An arena that can be locked therefore has no owner, and its
+//! records wait for recovery.
 
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
@@ -21,7 +21,7 @@ use tacho_ring::sys;
 use crate::mapping::Mapping;
 use crate::spill::{self, ArenaSource};
 
-/// When an arena was made, µs since 1970-01-01 UTC, by its name.
+/// When an arena was created, µs since 1970-01-01 UTC, according to its name.
 pub fn created_us(path: &Path) -> Option<i64> {
     path.file_stem()?.to_str()?.split('-').nth(2)?.parse().ok()
 }
@@ -35,7 +35,7 @@ pub struct ArenaFile {
     geometry: Geometry,
 }
 
-/// Why an arena could not be made or opened.
+/// Why an arena could not be created or opened.
 #[derive(Debug, thiserror::Error)]
 pub enum ArenaError {
     /// A system call failed.
@@ -62,7 +62,7 @@ pub enum ArenaError {
         /// Its owner, as written in the header.
         pid: u32,
     },
-    /// Its file belongs to another user: anybody may put files into a shared directory.
+    /// The file belongs to another user: a shared directory accepts files from all users.
     #[error("{path} belongs to user id {uid}, not to the user of this process; it is left alone")]
     Foreign {
         /// The file.
@@ -70,18 +70,19 @@ pub enum ArenaError {
         /// The owner of the file.
         uid: u32,
     },
-    /// It belongs to this user, but the recorder has not made it: an SQL statement may have.
+    /// The file belongs to this user, but the recorder did not create it: an SQL statement may
+    /// have.
     #[error("{path} was not made by Tachograph and is ignored: {reason}")]
     Planted {
         /// The file.
         path: PathBuf,
-        /// What shows it.
+        /// Why the file is suspicious.
         reason: Reason,
     },
 }
 
 impl ArenaError {
-    /// Whether it may be an arena of this log all the same, with records in it.
+    /// Whether the file may still be an arena of this log, with records in it.
     #[must_use]
     pub fn may_have_records(&self) -> bool {
         match self {
@@ -91,7 +92,7 @@ impl ArenaError {
         }
     }
 
-    /// Half a sentence that tells the operator what to do about an arena that cannot be read.
+    /// Advice to the operator about an arena that cannot be read; completes a sentence.
     #[must_use]
     pub fn advice(&self) -> &'static str {
         match self {
@@ -113,10 +114,10 @@ impl ArenaError {
     }
 }
 
-/// Room for the log directory in a header, with a NUL.
+/// Space for the log directory in a header, with a NUL.
 const LOG_DIRECTORY_BYTES: usize = 3072;
 
-/// Why a file that would be believed is not.
+/// The error for a file that the recorder did not create.
 pub(crate) fn refused(action: &'static str, path: &Path, refusal: Refusal) -> ArenaError {
     let path = path.to_owned();
     match refusal {
@@ -131,8 +132,8 @@ pub(crate) fn io_error(action: &'static str, path: &Path) -> impl FnOnce(io::Err
     move |source| ArenaError::Io { action, path, source }
 }
 
-/// First part of the names of all arenas of a log directory. Two servers with different
-/// log directories may share an arena directory.
+/// Prefix of the names of all arenas of a log directory. Two servers with different log directories
+/// may share an arena directory.
 pub fn name_prefix(log_directory: &Path) -> String {
     // FNV-1a, 64 bits: a stable name, not a secret.
     let hash =
@@ -142,7 +143,7 @@ pub fn name_prefix(log_directory: &Path) -> String {
     format!("tacho-{hash:016x}-")
 }
 
-/// What is known of an arena without its lock.
+/// What can be read of an arena without its lock.
 #[derive(Debug, Clone)]
 pub struct ArenaInfo {
     /// The file.
@@ -153,13 +154,13 @@ pub struct ArenaInfo {
     pub server: String,
     /// Process id of its owner.
     pub owner_pid: u32,
-    /// Whether its owner lives.
+    /// Whether its owner is alive.
     pub owned: bool,
 }
 
 impl ArenaFile {
-    /// Makes a new arena for a log directory (canonical path). The file's pages are
-    /// allocated now: a full /dev/shm is an error here, not a SIGBUS in a query thread.
+    /// Creates an arena for a log directory (canonical path). The file's pages are allocated now: a
+    /// full /dev/shm is an error here, not a SIGBUS in a query thread.
     pub fn create(
         arena_directory: &Path,
         arena_bytes: u64,
@@ -167,7 +168,7 @@ impl ArenaFile {
         server: &str,
     ) -> Result<ArenaFile, ArenaError> {
         if log_directory.as_os_str().len() >= LOG_DIRECTORY_BYTES {
-            // Cut in the header, it would never be found again.
+            // The header would truncate the path, and recovery would never find the arena.
             let source = io::Error::from_raw_os_error(libc::ENAMETOOLONG);
             return Err(io_error("creating an arena for", log_directory)(source));
         }
@@ -178,7 +179,7 @@ impl ArenaFile {
         let path = arena_directory.join(format!("{prefix}{created_us}-{pid}.arena"));
         let file = private_file::create(&path).map_err(io_error("creating the arena", &path))?;
         let unlink = |error| {
-            // Best effort: the error that is returned says what went wrong first.
+            // Best effort: the returned error names the first failure.
             let _ = std::fs::remove_file(&path);
             error
         };
@@ -194,7 +195,7 @@ impl ArenaFile {
         let mapping = map_new(&file, geometry.arena_bytes, &path).map_err(unlink)?;
         let arena_file = ArenaFile { path, file, mapping, geometry };
         let mut header = Header {
-            // Stored last: whoever dies before that leaves a file without magic.
+            // Stored last: a process that dies before this leaves a file without magic.
             magic: [0; 8],
             created_us,
             owner_pid: pid,
@@ -206,13 +207,13 @@ impl ArenaFile {
         arena_file.arena().initialise(header);
         // SAFETY: the first eight bytes of the mapping, page-aligned; nothing else writes them.
         let magic = unsafe { AtomicU64::from_ptr(arena_file.mapping.base().cast::<u64>()) };
-        // SYNC magic: pairs with a copy of the header elsewhere, which sees all that it announces.
+        // SYNC magic: pairs with a copy of the header elsewhere, which sees everything that
+        // precedes it.
         magic.store(u64::from_le_bytes(MAGIC), Ordering::Release);
         Ok(arena_file)
     }
 
-    /// A small arena in private memory, without a name: for a writer that has nothing to drain
-    /// yet.
+    /// A small unnamed arena in private memory, for a writer that has nothing to drain yet.
     pub fn placeholder() -> Result<ArenaFile, ArenaError> {
         let path = PathBuf::new();
         let geometry = Geometry::for_bytes(0);
@@ -228,8 +229,8 @@ impl ArenaFile {
         Ok(ArenaFile { path, file, mapping, geometry })
     }
 
-    /// Opens and locks an arena whose owner is gone, if a recorder of this process's user has made
-    /// it: what is in it will be believed.
+    /// Opens and locks an arena whose owner is dead, if a recorder of this process's user created
+    /// it: its content is trusted.
     pub fn open_dead(path: &Path) -> Result<ArenaFile, ArenaError> {
         let file = open_believed(path)?;
         let (header, geometry) = read_header(&file, path)?;
@@ -241,8 +242,8 @@ impl ArenaFile {
         Ok(ArenaFile { path: path.to_owned(), file, mapping, geometry })
     }
 
-    /// Maps an arena of another process, without locking it, if a recorder of this process's user
-    /// has made it: what is in it will be believed.
+    /// Maps an arena of another process without locking it, if a recorder of this process's user
+    /// created it: its content is trusted.
     pub fn open_living(path: &Path) -> Result<ArenaFile, ArenaError> {
         let file = open_believed(path)?;
         let (_, geometry) = read_header(&file, path)?;
@@ -250,8 +251,8 @@ impl ArenaFile {
         Ok(ArenaFile { path: path.to_owned(), file, mapping, geometry })
     }
 
-    /// Maps an arena without locking it: to look at it, dead or alive, or to change a
-    /// setting of a living one.
+    /// Maps an arena without locking it: to inspect it, dead or alive, or to change a setting of a
+    /// living one.
     pub fn open_unlocked(path: &Path) -> Result<ArenaFile, ArenaError> {
         let file = open(path)?;
         let (_, geometry) = read_header(&file, path)?;
@@ -261,12 +262,12 @@ impl ArenaFile {
 
     /// The mapping.
     pub fn arena(&self) -> Arena {
-        // SAFETY: the mapping has the geometry's size; it ends with `self`, and users of the copy
-        // (the writer, the adapter) end before.
+        // SAFETY: the mapping has the geometry's size; it ends with `self`, and the users of the
+        // copy (the writer, the adapter) end before.
         unsafe { Arena::from_raw(self.mapping.base(), self.geometry) }
     }
 
-    /// The mapping, with what is in its spill.
+    /// The mapping, with the content of its spill.
     ///
     /// # Errors
     /// As [`ArenaSource::open`].
@@ -274,18 +275,18 @@ impl ArenaFile {
         ArenaSource::open(self.arena(), &self.path)
     }
 
-    /// Where it is.
+    /// Path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Removes the file, and its spill: nothing in them is needed any more.
+    /// Removes the file and its spill: their content is no longer needed.
     ///
     /// # Errors
-    /// One of them is still there.
+    /// One of them could not be removed.
     pub fn remove(self) -> Result<(), ArenaError> {
-        // The spill first: nothing would look for that of an arena that is gone. What others have
-        // put in its place does not keep the arena.
+        // The spill first: without its arena, no later cleanup would find it. Foreign files in its
+        // place do not keep the arena.
         let spill = spill::remove_all(&self.path);
         std::fs::remove_file(&self.path).map_err(io_error("removing the arena", &self.path))?;
         spill
@@ -302,12 +303,12 @@ impl ArenaFile {
     }
 }
 
-/// Removes the files that a server which died while it made its arena has left behind. The
-/// caller holds the lock of the log directory, so that none is being made now.
+/// Removes the files of servers that died while they created their arenas. The caller holds the
+/// lock of the log directory, so no server is creating one now.
 pub fn remove_unfinished(arena_directory: &Path, log_directory: &Path) -> Result<(), ArenaError> {
     let paths = files(arena_directory, Some(log_directory));
     for path in paths.map_err(io_error("listing", arena_directory))? {
-        // The search for arenas that follows reports what cannot be opened.
+        // The search for arenas that follows reports files that cannot be opened.
         let Ok(file) = open_believed(&path) else { continue };
         if is_unfinished(&file) && lock(&file, &path).is_ok() {
             std::fs::remove_file(&path).map_err(io_error("removing the arena", &path))?;
@@ -316,7 +317,7 @@ pub fn remove_unfinished(arena_directory: &Path, log_directory: &Path) -> Result
     Ok(())
 }
 
-/// Whether an arena was not complete when its maker died, or is being made: nothing is in it.
+/// Whether an arena is incomplete: its creator died, or is still creating it. It has no records.
 pub fn is_unfinished(file: &File) -> bool {
     let mut magic = [0; MAGIC.len()];
     match file.read_exact_at(&mut magic, 0) {
@@ -325,8 +326,8 @@ pub fn is_unfinished(file: &File) -> bool {
     }
 }
 
-/// Files in a directory that have the name of an arena, oldest first; of one log directory if it
-/// is given. The name has a hash of that only: what is inside decides.
+/// Files in a directory that are named like arenas, oldest first; only those of one log directory
+/// if it is given. The name has only a hash of the log directory: the content decides.
 pub fn files(arena_directory: &Path, log_directory: Option<&Path>) -> io::Result<Vec<PathBuf>> {
     let prefix = log_directory.map_or_else(|| "tacho-".to_owned(), name_prefix);
     let mut found = Vec::new();
@@ -352,7 +353,7 @@ fn info_of(header: &Header, path: &Path, owned: bool) -> ArenaInfo {
     let text = |bytes: &[u8]| bytes.split(|b| *b == 0).next().unwrap_or(&[]).to_vec();
     ArenaInfo {
         path: path.to_owned(),
-        // Byte for byte: a name that is no UTF-8 must be found again.
+        // Byte for byte: recovery must also find a path that is not UTF-8.
         log_directory: PathBuf::from(OsString::from_vec(text(&header.log_directory))),
         server: String::from_utf8_lossy(&text(&header.server)).into_owned(),
         owner_pid: header.owner_pid,
@@ -367,13 +368,13 @@ fn fill(to: &mut [u8], from: &[u8]) {
 
 const OPENING: &str = "opening the arena";
 
-/// Opens a file that the recorder has made.
+/// Opens a file that the recorder created.
 fn open_believed(path: &Path) -> Result<File, ArenaError> {
     private_file::open(path).map_err(|refusal| refused(OPENING, path, refusal))
 }
 
-/// Opens a plain file to look at it, whoever has made it. The directory may be open to everybody: a
-/// link or a pipe in the place of an arena is refused.
+/// Opens a regular file to inspect it, created by any user. All users may write to the directory,
+/// so a link or a pipe in the place of an arena is refused.
 fn open(path: &Path) -> Result<File, ArenaError> {
     let opened = OpenOptions::new()
         .read(true)
@@ -381,7 +382,7 @@ fn open(path: &Path) -> Result<File, ArenaError> {
         .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK)
         .open(path);
     let file = match opened {
-        // The user of the server may open it all the same.
+        // The server's user may still be able to open it.
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
             private_file::open(path).map_err(|_| io_error(OPENING, path)(error))?
         }
@@ -439,7 +440,8 @@ fn map(file: &File, bytes: u64, path: &Path) -> Result<Mapping, ArenaError> {
     Mapping::new(file, bytes as usize, 0).map_err(io_error("mapping the arena", path))
 }
 
-/// [`map`], for query threads: they take no page faults, and miss no small pages.
+/// [`map`] for query threads: populated, so that they take no page faults, with large pages against
+/// TLB misses.
 fn map_new(file: &File, bytes: u64, path: &Path) -> Result<Mapping, ArenaError> {
     let mapping = Mapping::new(file, bytes as usize, libc::MAP_POPULATE)
         .map_err(io_error("mapping the arena", path))?;
@@ -450,7 +452,7 @@ fn map_new(file: &File, bytes: u64, path: &Path) -> Result<Mapping, ArenaError> 
 /// Start time of a process in clock ticks since boot.
 pub fn start_ticks(pid: u32) -> Option<u64> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name, in parentheses, may hold anything; the fields after it are numbered from 3.
+    // The name, in parentheses, may contain anything; the fields after it are numbered from 3.
     stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
 }
 

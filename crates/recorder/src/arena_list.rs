@@ -1,15 +1,15 @@
 //! The file `.arenas` in the log directory: which arenas hold records of this log.
 //!
-//! Where arenas go is a setting, and may be another directory at the next start. And they are
-//! in memory: after a restart of the machine this list still shows that there was one.
-//! `docs/specs/file.md` has its form.
+//! The arena directory is a setting and may be another one at the next start. Arenas are also in
+//! memory: after a restart of the machine, this list still shows that there was one.
+//! `docs/specs/file.md` defines its format.
 //!
-//! It has mode 0600, and one that SQL can have made is not believed: entries lead to `lost` lines,
-//! and decide which marks of an arena count.
+//! The file has mode 0600. A list that SQL may have created is not trusted, because entries lead to
+//! `lost` lines and decide which marks of an arena count.
 //!
-//! An arena that could not be recovered is kept in the list with the number of the last line of
-//! that time. The lines that come after it get numbers that marks in the arena may speak of,
-//! without being the lines that these marks mean.
+//! An arena that could not be recovered stays in the list with the number of the log's last line at
+//! that time. Later lines get numbers that marks in that arena may also contain, although those
+//! marks mean other lines.
 
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
@@ -20,11 +20,11 @@ use std::path::{Path, PathBuf};
 
 use tacho_logdir::private_file::{self, Refusal};
 
-/// Its name.
+/// Name of the list.
 pub const NAME: &str = ".arenas";
 const NEW_NAME: &str = ".arenas.new";
 
-/// Nothing longer is read: some hundred thousand arenas.
+/// Longest list that is read: some hundred thousand arenas.
 const LIST_BYTES_MAX: u64 = 16 << 20;
 
 /// One entry.
@@ -32,11 +32,11 @@ const LIST_BYTES_MAX: u64 = 16 << 20;
 pub struct Known {
     /// The arena.
     pub path: PathBuf,
-    /// Marks beyond this line mean nothing; `None`: it is the last line of the log.
+    /// Marks beyond this line mean nothing; `None`: the limit is the last line of the log.
     pub last_seq: Option<u64>,
 }
 
-/// The same name for a file, however its directory was named.
+/// The same name for a file, whatever path its directory was given by.
 fn canonical(path: &Path) -> PathBuf {
     let directory = path.parent().and_then(|directory| directory.canonicalize().ok());
     match (directory, path.file_name()) {
@@ -48,7 +48,7 @@ fn canonical(path: &Path) -> PathBuf {
 /// The list of a log; empty if there is none.
 ///
 /// # Errors
-/// It cannot be read, makes no sense, or the recorder has not made it
+/// The list cannot be read, is malformed, or the recorder did not create it
 /// ([`io::ErrorKind::InvalidData`]).
 pub fn read(log_directory: &Path) -> io::Result<Vec<Known>> {
     let mut bytes = Vec::new();
@@ -74,7 +74,7 @@ fn parse(line: &[u8]) -> Option<Known> {
     path.is_absolute().then_some(Known { path, last_seq })
 }
 
-/// The last line that marks in this arena can speak of; `last_seq` is the last one there is.
+/// The last line that marks in this arena can mean; `last_seq` is the last line of the log.
 pub fn limit(known: &[Known], path: &Path, last_seq: u64) -> u64 {
     let path = canonical(path);
     let found = known.iter().find(|known| known.path == path);
@@ -87,13 +87,13 @@ pub fn has(known: &[Known], path: &Path) -> bool {
     known.iter().any(|known| known.path == path)
 }
 
-/// Whether it was kept: only marks up to some line count.
+/// Whether the arena was kept: only its marks up to a certain line count.
 pub fn is_kept(known: &[Known], path: &Path) -> bool {
     let path = canonical(path);
     known.iter().any(|known| known.path == path && known.last_seq.is_some())
 }
 
-/// Adds an arena that was just made, or whose marks all count.
+/// Adds an arena that was just created, or whose marks all count.
 ///
 /// # Errors
 /// The list cannot be read or written.
@@ -112,7 +112,7 @@ pub fn keep(log_directory: &Path, path: &Path, last_seq: u64) -> io::Result<()> 
     })
 }
 
-/// Takes an arena out of which everything is in the log.
+/// Removes an arena whose records are all in the log.
 ///
 /// # Errors
 /// As [`add`].
@@ -127,7 +127,7 @@ fn change(
     change: impl FnOnce(&mut Option<Option<u64>>),
 ) -> io::Result<()> {
     let path = canonical(path);
-    // A list that makes no sense was reported when recovery read it; it begins anew.
+    // Recovery already reported a malformed list; it is started anew.
     let mut list = match read(log_directory) {
         Err(error) if error.kind() == io::ErrorKind::InvalidData => Vec::new(),
         list => list?,
@@ -161,13 +161,13 @@ fn write(log_directory: &Path, list: &[Known]) -> io::Result<()> {
         text.extend_from_slice(path);
         text.push(b'\n');
     }
-    // Never half a list, and there after a power failure: that is what it is for.
+    // Atomic and durable: the list must survive a power failure.
     let new = log_directory.join(NEW_NAME);
     match std::fs::remove_file(&new) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
-    // Whoever made what had this name could still write to it: this is another file.
+    // A process that created a file with this name could still write to it: create another file.
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
     file.write_all(&text)?;
     file.sync_all()?;
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_that_sql_can_have_made_is_not_believed_and_replaced() {
+    fn a_list_that_sql_may_have_created_is_not_trusted_and_is_replaced() {
         let dir = tempfile::tempdir().unwrap();
         for mode in [0o644, 0o640] {
             for name in [NAME, NEW_NAME] {
@@ -218,7 +218,7 @@ mod tests {
         assert_eq!(read(log).unwrap(), [known("/x/c", None), known("/x/a b", Some(7))]);
         forget(log, Path::new("/x/c")).unwrap();
         assert_eq!(read(log).unwrap(), [known("/x/a b", Some(7))]);
-        // The numbers were given to other lines when it was kept first.
+        // Lines after number 7 were not those of the arena's marks when it was first kept.
         keep(log, Path::new("/x/a b"), 9).unwrap();
         let list = read(log).unwrap();
         assert_eq!(list, [known("/x/a b", Some(7))]);
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_of_two_names_is_one() {
+    fn a_directory_with_two_names_is_one() {
         let dir = tempfile::tempdir().unwrap();
         let (log, arenas) = (dir.path().join("log"), dir.path().join("arenas"));
         std::fs::create_dir(&log).unwrap();
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_not_believed() {
+    fn a_malformed_list_is_an_error() {
         let dir = tempfile::tempdir().unwrap();
         let log = dir.path();
         for text in ["x /a\n", "/a\n", "-1 /a\n", "- a\n", "99999999999999999999 /a\n", "-\n"] {

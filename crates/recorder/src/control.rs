@@ -1,4 +1,4 @@
-//! What the server's threads say to the writer, and what it tells them.
+//! What the server's threads and the writer exchange: settings, requests, status.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -23,28 +23,28 @@ pub enum Timestamps {
 #[derive(Debug)]
 pub struct Control {
     settings: Values,
-    /// An operator has set how long files are kept: what is too old goes at once.
+    /// An operator has set the retention time: remove files that are too old at once.
     pub retain_now: AtomicBool,
-    /// An operator has set how many files are kept: those beyond go at once.
+    /// An operator has set the number of files to keep: remove the surplus at once.
     pub retain_files_now: AtomicBool,
-    /// A new file is wanted.
+    /// Begin a new file.
     pub rotate_now: AtomicBool,
-    /// Finished statements are to be written now.
+    /// Write finished statements now.
     pub flush_now: AtomicBool,
-    /// The writer is to drain what there is and end.
+    /// Drain what is left and end.
     pub stop: AtomicBool,
-    /// The writer is to release the log, for another one.
+    /// Release the log for another writer.
     pub release: AtomicBool,
-    /// How long it may wait for a log that cannot be written, once told to stop, ms.
-    pub patience_ms: AtomicU64,
-    /// The server's settings are named as a component's; see [`SettingNames`].
+    /// How long a stopping writer may wait for a log that cannot be written, ms.
+    pub stop_timeout_ms: AtomicU64,
+    /// The server's settings have the names of a component's; see [`SettingNames`].
     is_component: AtomicBool,
     /// Changes of settings without a line yet.
     pub config_changes: Mutex<Vec<ConfigChange>>,
     /// How often the filter was changed.
     filter_version: AtomicU64,
     filters: Mutex<Filters>,
-    /// How often it was said who may read closed files.
+    /// How often the recipients of closed files were changed.
     encryption_version: AtomicU64,
     encryption: Mutex<Encryption>,
 }
@@ -55,13 +55,13 @@ pub enum Encryption {
     /// They are not.
     #[default]
     Off,
-    /// Only these can read them.
+    /// Only these recipients can read them.
     To(Arc<Recipients>),
-    /// They should be, and cannot, for this reason.
+    /// They should be, but cannot be encrypted, for this reason.
     Impossible(String),
 }
 
-/// Who has done something; all empty: the server itself.
+/// The account that did something; all fields empty: the server itself.
 #[derive(Clone, Debug, Default)]
 pub struct Who {
     /// Connection id; 0: none.
@@ -79,9 +79,9 @@ pub struct Who {
 /// One change of a setting.
 #[derive(Clone, Debug, Default)]
 pub struct ConfigChange {
-    /// Who has changed it.
+    /// The account that changed it.
     pub who: Who,
-    /// By what the writer's answer refers to it ([`ConfigTold`]).
+    /// Number that the writer's answer refers to ([`ConfigLogged`]).
     pub number: u64,
     /// Name of the variable.
     pub variable: Vec<u8>,
@@ -91,18 +91,18 @@ pub struct ConfigChange {
     pub new_value: Vec<u8>,
 }
 
-/// Hears of each change, by its number, the `seq` of its line, before that is written.
-pub type ConfigTold = Box<dyn FnMut(u64, u64) + Send>;
+/// Called for each change, with its number and the `seq` of its line, before the line is written.
+pub type ConfigLogged = Box<dyn FnMut(u64, u64) + Send>;
 
-/// The filters of the last time: a statement is judged by that of the moment when it started,
-/// also if it reaches the writer later.
+/// The latest filters. A statement is filtered by the one that was in effect when it started, even
+/// if it reaches the writer later.
 #[derive(Clone, Debug, Default)]
 pub struct Filters {
     /// Since when each is in effect, µs since 1970-01-01 UTC, and its bytes; the oldest first.
     list: Vec<(i64, Arc<[u8]>)>,
 }
 
-/// Filters that are kept. What started before the oldest of them is recorded.
+/// Number of filters that are kept. Statements that started before the oldest of them are recorded.
 const FILTERS_MAX: usize = 64;
 
 impl Filters {
@@ -113,18 +113,18 @@ impl Filters {
         self.list.push((since_us, program));
     }
 
-    /// Each of them, and since when it is in effect, µs since 1970-01-01 UTC.
+    /// Each filter, and since when it is in effect, µs since 1970-01-01 UTC.
     pub fn list(&self) -> &[(i64, Arc<[u8]>)] {
         &self.list
     }
 
-    /// The last of them, `count` at most.
+    /// The last filters, `count` at most.
     pub fn last(&self, count: u64) -> &[(i64, Arc<[u8]>)] {
         let count = usize::try_from(count).unwrap_or(usize::MAX).min(self.list.len());
         &self.list[self.list.len() - count..]
     }
 
-    /// The bytes of the filter for a statement that started then; none: everything is wanted.
+    /// The bytes of the filter for a statement that started then; empty: record everything.
     #[inline]
     pub fn at(&self, started_us: i64) -> &[u8] {
         let found = self.list.iter().rev().find(|(since_us, _)| *since_us <= started_us);
@@ -142,7 +142,7 @@ impl Default for Control {
             flush_now: AtomicBool::new(false),
             stop: AtomicBool::new(false),
             release: AtomicBool::new(false),
-            patience_ms: AtomicU64::new(0),
+            stop_timeout_ms: AtomicU64::new(0),
             is_component: AtomicBool::new(false),
             config_changes: Mutex::new(Vec::new()),
             filter_version: AtomicU64::new(0),
@@ -154,7 +154,8 @@ impl Default for Control {
 }
 
 impl Control {
-    /// The value of a setting that the writer owns: 0 or 1 for a switch, the number of a choice.
+    /// The value of a setting that the writer owns: 0 or 1 for a switch, otherwise the number of
+    /// the choice.
     pub fn setting(&self, setting: Setting) -> u64 {
         self.settings.get(setting)
     }
@@ -169,16 +170,16 @@ impl Control {
         self.settings.set(setting, value);
     }
 
-    /// Puts a compiled filter in the place of the one before, from now on. Returns its version.
+    /// Replaces the compiled filter from now on. Returns the new version.
     pub fn set_filter(&self, program: Arc<[u8]>) -> u64 {
         let mut filters = self.filters.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         filters.add(sys::now_us(), program);
-        // Under the lock, which is also held where both are read.
+        // Under the lock, which is also held where filter and version are read together.
         self.filter_version.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// Takes the filters of another process that are newer than those that are here: of each, since
-    /// when it is in effect, the oldest first. `version`: that of the last one.
+    /// Adds filters of another process that are newer than those already here, each with the time
+    /// since when it is in effect, oldest first. `version` is the version of the last one.
     pub fn add_filters(&self, version: u64, list: Vec<(i64, Arc<[u8]>)>) {
         let mut filters = self.filters.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         list.into_iter().for_each(|(since_us, program)| filters.add(since_us, program));
@@ -186,7 +187,7 @@ impl Control {
         self.filter_version.store(version, Ordering::Relaxed);
     }
 
-    /// The filters and how often they were changed, if that is not `version`.
+    /// The filters and their version, if it is not `version`.
     pub fn filters_newer_than(&self, version: u64) -> Option<(u64, Filters)> {
         if self.filter_version.load(Ordering::Relaxed) == version {
             return None;
@@ -195,7 +196,7 @@ impl Control {
         Some((self.filter_version.load(Ordering::Relaxed), filters.clone()))
     }
 
-    /// Says who may read closed files, from the next one on. Returns what was said before.
+    /// Sets the recipients of closed files, from the next file on. Returns the previous value.
     pub fn set_encryption(&self, encryption: Encryption) -> Encryption {
         let mut current = self.encryption.lock().unwrap_or_else(PoisonError::into_inner);
         // Under the lock, which is also held where both are read.
@@ -203,12 +204,12 @@ impl Control {
         std::mem::replace(&mut current, encryption)
     }
 
-    /// Who may read closed files.
+    /// The recipients of closed files.
     pub(crate) fn encryption(&self) -> Encryption {
         self.encryption.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// What was last said and how often that was, if it is not `version`.
+    /// The current value and its version, if it is not `version`.
     pub(crate) fn encryption_newer_than(&self, version: u64) -> Option<(u64, Encryption)> {
         if self.encryption_version.load(Ordering::Relaxed) == version {
             return None;
@@ -217,12 +218,12 @@ impl Control {
         Some((self.encryption_version.load(Ordering::Relaxed), current.clone()))
     }
 
-    /// Says what the server calls its settings.
+    /// Sets how the server names its settings.
     pub fn set_names(&self, names: SettingNames) {
         self.is_component.store(names == SettingNames::Component, Ordering::Relaxed);
     }
 
-    /// What the server calls its settings.
+    /// How the server names its settings.
     pub fn names(&self) -> SettingNames {
         match self.is_component.load(Ordering::Relaxed) {
             true => SettingNames::Component,
@@ -241,20 +242,20 @@ impl Control {
     }
 }
 
-/// What the writer tells.
+/// The writer's status.
 #[derive(Debug, Default)]
 pub struct Status {
     /// Lines in the files.
     pub records_written: AtomicU64,
     /// Bytes in the files.
     pub bytes_written: AtomicU64,
-    /// Statements that the filter did not want once they had ended.
+    /// Statements that the filter discarded at their end.
     pub records_filtered: AtomicU64,
     /// Attempts to write that failed.
     pub write_errors: AtomicU64,
-    /// How often the log was brought to the device.
+    /// How often the log was flushed to the device.
     pub sync_count: AtomicU64,
-    /// How long that took, µs.
+    /// Total time of these flushes, µs.
     pub sync_time_us: AtomicU64,
     /// Bytes of chunks in use.
     pub arena_bytes_used: AtomicU64,
@@ -264,29 +265,29 @@ pub struct Status {
     pub files_compressed: AtomicU64,
     /// Closed files that were encrypted.
     pub files_encrypted: AtomicU64,
-    /// Room for the log, bytes.
+    /// Free space for the log, bytes.
     pub disk_free_bytes: AtomicU64,
-    /// How much of the log is not written in the other format yet, bytes of lines.
+    /// Backlog of the other format, bytes of lines.
     pub format_behind_bytes: AtomicU64,
-    /// What there is of the log.
+    /// Overview of the log files.
     pub log_files: Mutex<LogFilesView>,
     /// The log cannot be written at the moment.
     pub is_failing: AtomicBool,
     /// The last error, with advice.
     pub last_error: Mutex<String>,
-    /// The file that is written now.
+    /// The file that is being written.
     pub current_file: Mutex<String>,
 }
 
-/// What there is of the log, when the writer has last looked. Times are as those in the log; empty:
-/// there is none.
+/// Overview of the log files as of the writer's last look. Times are formatted as in the log;
+/// empty: there is none.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LogFilesView {
-    /// Log files, in whatever form.
+    /// Log files, in any form.
     pub count: u64,
-    /// Bytes of all of them, of their sidecars and their renditions.
+    /// Bytes of all of them, including sidecars and renditions.
     pub bytes: u64,
-    /// How far back they go, days.
+    /// Age of the oldest one, days.
     pub days: u64,
     /// Closed files that wait to be compressed or encrypted.
     pub to_pack: u64,
@@ -296,23 +297,23 @@ pub struct LogFilesView {
     pub oldest_time: String,
     /// When the seal was last signed.
     pub checkpoint_time: String,
-    /// When the current file will be followed by another one because of its age.
+    /// When the current file will be rotated because of its age.
     pub rotate_due_time: String,
 }
 
 impl Status {
-    /// What there is of the log.
+    /// The overview of the log files.
     #[must_use]
     pub fn log_files(&self) -> LogFilesView {
         self.log_files.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Shows what there is of the log.
+    /// Publishes the overview of the log files.
     pub fn show_log_files(&self, view: LogFilesView) {
         *self.log_files.lock().unwrap_or_else(PoisonError::into_inner) = view;
     }
 
-    /// Replaces a text; a poisoned lock still holds a text.
+    /// Replaces a text, even if the lock is poisoned.
     pub fn set(text: &Mutex<String>, value: &str) {
         let mut text = text.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         text.clear();
@@ -320,18 +321,18 @@ impl Status {
     }
 }
 
-/// How grave a message is.
+/// Severity of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Severity {
-    /// For the record.
+    /// Information.
     Note,
-    /// Something to look at.
+    /// Should be looked at.
     Warning,
-    /// Something to mend.
+    /// Must be repaired.
     Error,
 }
 
-/// Where messages go: the server's error log, or a terminal.
+/// Destination of messages: the server's error log, or a terminal.
 pub type Log = Box<dyn Fn(Severity, &str) + Send>;
 
 #[cfg(test)]
@@ -339,7 +340,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_statement_is_judged_by_the_filter_of_its_start() {
+    fn a_statement_is_filtered_by_the_filter_of_its_start() {
         let mut filters = Filters::default();
         assert!(filters.at(5).is_empty());
         for since_us in 1..=100u8 {

@@ -1,8 +1,8 @@
 //! Finding committed records in the arena, and giving chunks back.
 //!
-//! The drain remembers for each chunk how far it has read and how many records of it are
-//! not yet in a line. It never trusts the arena: what it reads is checked, and damage costs
-//! the rest of one chunk, which is counted.
+//! For each chunk, the drain remembers how far it has read and how many of its records are not in a
+//! line yet. It never trusts the arena: it checks what it reads, and damage loses only the rest of
+//! one chunk, which is counted.
 
 use std::mem::offset_of;
 use std::path::PathBuf;
@@ -43,7 +43,7 @@ pub struct Head {
     pub fragment: u8,
     /// Number of the fragment.
     pub fragment_number: u16,
-    /// `seq` of the line it went into, 0 = none.
+    /// `seq` of the line that it became part of, 0 = none.
     pub line_seq: u64,
     /// Connection id.
     pub conn: u64,
@@ -55,9 +55,9 @@ pub struct Head {
     pub query_id: u64,
     /// Joins an end with its start.
     pub text_id: u64,
-    /// Number of its line within the connection.
+    /// Number of the line within the connection.
     pub conn_seq: u64,
-    /// Length of its text.
+    /// Length of the text.
     pub text_bytes: u32,
     /// Error number.
     pub errno: u32,
@@ -65,19 +65,18 @@ pub struct Head {
     pub present: u32,
     /// Length of the statement at its end.
     pub shown_bytes: u32,
-    /// What else it says of how a statement ended, when that is all of it: an end without text
-    /// and strings.
+    /// The rest of the end of a statement, if the record has nothing else: no text and no strings.
     pub end: Option<EndParts>,
 }
 
-/// What only ends say.
+/// The fields that only ends have.
 #[derive(Clone, Copy, Debug)]
 pub struct EndParts {
     /// The server's number of the statement's class.
     pub sql_command: i32,
     /// SQLSTATE.
     pub sqlstate: [u8; 5],
-    /// The figures; which of them count, the bits `PRESENT_*` say.
+    /// The figures; the bits `PRESENT_*` say which of them are valid.
     pub figures: [u64; 5],
 }
 
@@ -87,7 +86,7 @@ const TS_AT: usize = offset_of!(RecordHeader, ts_us);
 const HEAD_BYTES: usize = RECORD_HEADER_BYTES + BODY_BYTES;
 
 impl Head {
-    /// Of the beginning of a record of `record_bytes` bytes.
+    /// From the beginning of a record of `record_bytes` bytes.
     fn read(bytes: &[u8; HEAD_BYTES], record_bytes: u32) -> Option<Head> {
         let u32_at = |at| u32::from_le_bytes(array(bytes, at));
         let u64_at = |at| u64::from_le_bytes(array(bytes, at));
@@ -116,8 +115,8 @@ impl Head {
         })
     }
 
-    /// The rest of a usual end, whose record is at `at` of `chunk`. `None`: it has more than
-    /// header, body and figures.
+    /// The rest of a usual end, whose record is at `at` in `chunk`. `None`: the record has more
+    /// than header, body and figures.
     fn end_parts(&self, bytes: &[u8; HEAD_BYTES], chunk: &Chunk<'_>, at: &Ref) -> Option<EndParts> {
         let body_at = |at| RECORD_HEADER_BYTES + at;
         let string_bytes = array(bytes, body_at(offset_of!(Body, string_bytes)));
@@ -144,16 +143,16 @@ impl Head {
     }
 }
 
-/// Copies a record that is shorter than header and fixed part, behind which the buffer keeps what
-/// an earlier one has left. Not in place, because the copy of a fixed size would become one of any
-/// size.
+/// Copies a record that is shorter than header and fixed part; the rest of the buffer keeps what an
+/// earlier record left there. A separate function, because inlining it would turn the copy of a
+/// fixed size into one of variable size.
 #[cold]
 #[inline(never)]
 fn fetch_short(chunk: &Chunk<'_>, at: &Ref, buffer: &mut [u8; HEAD_BYTES]) -> bool {
     chunk.fetch(at.position, at.bytes, buffer).is_some()
 }
 
-/// Of a fixed size, so that the compiler sees that no access is out of range.
+/// Of a fixed size, so that the compiler can prove that all accesses are in range.
 fn array<const N: usize, const FROM: usize>(bytes: &[u8; FROM], at: usize) -> [u8; N] {
     bytes[at..].first_chunk().copied().unwrap_or([0; N])
 }
@@ -162,42 +161,42 @@ fn array<const N: usize, const FROM: usize>(bytes: &[u8; FROM], at: usize) -> [u
 struct Track {
     generation: u64,
     position: u32,
-    /// Records read that are in no line yet.
+    /// Records that were read and are in no line yet.
     unsettled: u32,
     /// Highest `seq` of a line that a record of this chunk went into.
     max_seq: u64,
     /// Read to its end, and closed.
     drained: bool,
-    /// When it was first seen BUSY at this position, µs; 0 = not.
+    /// Since when it is BUSY at this position, µs; 0 = it is not.
     busy_since_us: i64,
 }
 
-/// See the module documentation.
+/// Reads the records of one arena, see the module documentation.
 pub struct Drain {
     arena: Arena,
     spill: Spill,
     tracks: Vec<Track>,
-    /// The chunks that were in use at the last pass, and have not been given back since: an
-    /// arena has thousands, and few are in use most of the time.
+    /// The chunks that were in use at the last pass and have not been recycled since: an arena has
+    /// thousands, of which usually few are in use.
     in_use: Vec<u32>,
-    /// Those of them that have something new, at the moment: `ts_us` of their next record,
-    /// index, and whether they are closed.
+    /// Those of them that have new records: `ts_us` of the next record, index, whether the chunk is
+    /// closed.
     unread: Vec<(i64, u32, bool)>,
-    /// Chunks that were damaged, since the last [`Drain::take_damaged`].
+    /// Damaged chunks since the last [`Drain::take_damaged`].
     damaged: u64,
-    /// Where the threads of the producers' process are listed; `None`: no thread is known to be
+    /// Directory that lists the threads of the producers' process; `None`: no thread is known to be
     /// dead.
     tasks: Option<PathBuf>,
 }
 
-/// Chunks that are looked at together, to see that all of them are free.
+/// Chunks that are tested for being free together.
 const GROUP_CHUNKS: usize = 8;
 
-/// A BUSY chunk whose owner does not exist any more is passed after this time, µs.
+/// A BUSY chunk is closed after this time if its owner no longer exists, µs.
 const DEAD_OWNER_US: i64 = 2_000_000;
 
 impl Drain {
-    /// Of an arena, and of what an earlier writer has put into its spill.
+    /// Reads an arena, and what an earlier writer put into its spill.
     pub fn new(source: impl Into<ArenaSource>) -> Drain {
         let ArenaSource { arena, spill } = source.into();
         let count = arena.geometry().chunk_count as usize;
@@ -212,7 +211,7 @@ impl Drain {
         }
     }
 
-    /// The producers are threads of another process, which are listed there; `None`: nowhere.
+    /// The producers are threads of another process, which this directory lists; `None`: no list.
     pub fn set_tasks(&mut self, tasks: Option<PathBuf>) {
         self.tasks = tasks;
     }
@@ -222,10 +221,10 @@ impl Drain {
         &self.arena
     }
 
-    /// Reads every record that was committed since the last pass: first what an earlier writer
-    /// has left in the spill, then chunk by chunk, beginning with the one whose next record is the
-    /// oldest. A connection that has filled several chunks is so read in its order, mostly; what is
-    /// not, the join keeps until its turn.
+    /// Reads every record that was committed since the last pass: first what an earlier writer left
+    /// in the spill, then chunk by chunk, beginning with the chunk whose next record is the oldest.
+    /// This mostly reads the records of a connection that filled several chunks in their order; the
+    /// join reorders the others.
     pub fn pass(&mut self, mut found: impl FnMut(&Head, Ref)) {
         self.read_spill(&mut found);
         self.find_unread();
@@ -258,7 +257,7 @@ impl Drain {
     fn find_unread(&mut self) {
         let Drain { arena, tracks, in_use, unread, .. } = self;
         in_use.clear();
-        // A loop of its own, because it is the one over all chunks; most of them are free.
+        // A separate loop, because it visits all chunks, most of which are free.
         const { assert!(FREE == 0) };
         let (groups, rest) = arena.controls().as_chunks::<GROUP_CHUNKS>();
         let mut take_used = |first: usize, controls: &[ChunkControl]| {
@@ -284,7 +283,7 @@ impl Drain {
             if generation != track.generation {
                 *track = Track { generation, ..Track::default() };
             }
-            // Looked at before its records are: all of a chunk that is closed now is there.
+            // Read before the chunk's records: a chunk that is closed now has all of its records.
             let closed = chunk::state_of(word) == CLOSED;
             if track.drained {
                 continue;
@@ -302,7 +301,7 @@ impl Drain {
         }
     }
 
-    /// Reads what a chunk has got since the last pass; `closed`: it will get no more.
+    /// Reads what was added to a chunk since the last pass; `closed`: nothing more will be added.
     fn read_chunk(&mut self, index: u32, closed: bool, found: &mut impl FnMut(&Head, Ref)) {
         let Drain { arena, tracks, damaged, .. } = self;
         let (Some(track), Some(chunk)) = (tracks.get_mut(index as usize), Chunk::of(arena, index))
@@ -317,7 +316,7 @@ impl Drain {
                     track.position += bytes;
                     track.unsettled += 1;
                     track.busy_since_us = 0;
-                    // Nearly always the fixed size, which the compiler can make use of.
+                    // Nearly always the fixed size, for which the compiler generates better code.
                     let copied = if bytes as usize >= HEAD_BYTES {
                         chunk.fetch(at.position, HEAD_BYTES as u32, &mut buffer).is_some()
                     } else {
@@ -342,8 +341,8 @@ impl Drain {
                     return;
                 }
                 Next::Damaged => {
-                    // The rest of the chunk cannot be found. Its owner, if any, will close it;
-                    // what it appends until then is lost with it.
+                    // The rest of the chunk cannot be parsed. Its owner, if any, will close it;
+                    // records that it appends until then are lost, too.
                     track.position = arena.geometry().chunk_bytes;
                     *damaged += 1;
                 }
@@ -351,7 +350,7 @@ impl Drain {
         }
     }
 
-    /// Records (at least) that were damaged since the last call.
+    /// Lower limit of the number of records that were damaged since the last call.
     pub fn take_damaged(&mut self) -> u64 {
         std::mem::take(&mut self.damaged)
     }
@@ -368,34 +367,34 @@ impl Drain {
         consumer::fetch(&self.arena, at.chunk, at.position, at.bytes, buffer)
     }
 
-    /// Copies a record to the spill, so that its chunk can be given back when this one is settled.
-    /// `None`: there is no room for it.
+    /// Copies a record to the spill, so that its chunk can be recycled once this record is settled.
+    /// `None`: there is no space for it.
     pub fn spill(&mut self, at: Ref) -> Option<Ref> {
         let mut record = vec![0; at.bytes as usize];
         let record = consumer::fetch(&self.arena, at.chunk, at.position, at.bytes, &mut record)?;
         self.spill.append(record)
     }
 
-    /// What went wrong with the spill since the last call.
+    /// The error of the spill since the last call.
     pub fn take_spill_error(&mut self) -> Option<Arc<ArenaError>> {
         self.spill.take_error()
     }
 
-    /// A record went into line `seq`.
+    /// A record became part of line `seq`.
     pub fn settle(&mut self, at: Ref, seq: u64) {
         consumer::settle(&self.arena, at.chunk, at.position, seq);
         let Some(track) = self.tracks.get_mut(at.chunk as usize) else {
-            // No such chunk.
+            // It is in the spill, not in a chunk.
             return self.spill.settle(at, seq);
         };
         track.unsettled = track.unsettled.saturating_sub(1);
         track.max_seq = track.max_seq.max(seq);
     }
 
-    /// A record went into a line that never reached the file.
+    /// A record became part of a line that never reached the file.
     ///
     /// # Errors
-    /// It is in the spill, and that cannot be written.
+    /// The record is in the spill, which cannot be written.
     pub fn settle_back(&self, at: Ref) -> Result<(), ArenaError> {
         if at.is_spilled() {
             return self.spill.mark(at, 0);
@@ -404,8 +403,8 @@ impl Drain {
         Ok(())
     }
 
-    /// Gives back every chunk that was read to its end and whose records all are in lines up
-    /// to `written_seq`. Returns how many.
+    /// Recycles every chunk that was read to its end and whose records are all in lines up to
+    /// `written_seq`. Returns how many.
     pub fn recycle(&mut self, written_seq: u64) -> u32 {
         self.spill.remove_written(written_seq);
         let Drain { arena, tracks, in_use, .. } = self;
@@ -425,7 +424,7 @@ impl Drain {
         (before - in_use.len()) as u32
     }
 
-    /// Takes idle chunks away from their owners, except empty ones of this very moment.
+    /// Takes idle chunks from their owners, except chunks that became idle and empty just now.
     /// Returns how many.
     pub fn steal_idle(&mut self) -> u32 {
         let Drain { arena, tracks, in_use, .. } = self;
@@ -446,8 +445,8 @@ impl Drain {
         count
     }
 
-    /// Closes chunks whose owners died while they wrote, after a bounded wait. `now_us`: of a clock
-    /// that never steps. Returns how many: each has lost one record.
+    /// Closes chunks whose owners died while they wrote, after a bounded wait. `now_us` comes from
+    /// a monotonic clock. Returns how many: each has lost one record.
     pub fn bury_dead(&mut self, now_us: i64) -> u32 {
         let Drain { arena, tracks, in_use, tasks, .. } = self;
         let mut count = 0;
@@ -465,7 +464,7 @@ impl Drain {
                 track.busy_since_us = now_us;
             } else if now_us.saturating_sub(track.busy_since_us) > DEAD_OWNER_US {
                 let owner = control.owner.load(Ordering::Relaxed);
-                // Without /proc (a server in a chroot) no thread is known to be dead.
+                // Without /proc (a server in a chroot) no thread counts as dead.
                 let is_dead =
                     |tasks: &PathBuf| tasks.is_dir() && !tasks.join(owner.to_string()).exists();
                 if tasks.as_ref().is_some_and(is_dead) && chunk::bury(control, word) {
@@ -476,7 +475,7 @@ impl Drain {
         count
     }
 
-    /// Chunks in use, as of the last pass. The exact number is a look at all of them away
+    /// Chunks in use, as of the last pass. For the exact number all chunks must be read
     /// ([`Arena::free_count`]).
     pub fn used_count(&self) -> u32 {
         self.in_use.len() as u32

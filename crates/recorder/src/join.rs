@@ -1,17 +1,18 @@
 //! From records to lines: which end belongs to which start.
 //!
-//! Pure logic over heads and places; nothing here reads the arena or writes a file. This file
-//! has what concerns all connections; `order` puts the records of one into the order in which they
-//! happened, because a connection may move between threads, and so between chunks; `loose` does so
-//! where numbers do not tell; `conn` has its statements, `conns` all connections, `partial`
-//! records in several pieces, and `waiting` records that wait for others.
+//! Pure logic over heads and places; nothing here reads the arena or writes a file. This file has
+//! what concerns all connections. `order` puts the records of one connection into the order in
+//! which they happened, because a connection may move between threads, and so between chunks;
+//! `loose` does so for records whose numbers do not give the order. `conn` has the statements of a
+//! connection, `conns` all connections, `partial` records in several pieces, and `waiting` records
+//! that wait for others.
 //!
-//! What the server does not say is settled here (all seen on MariaDB 10.11.19):
-//! * SQL `EXECUTE` announces the inner statement; the end that comes is the inner one's.
-//!   The outer one has an end only sometimes.
-//! * Several statements in one packet start as one text and end one by one. When a statement
-//!   is killed, what follows it in its packet never runs.
-//! * An error may come alone: `COM_STMT_EXECUTE` of an unknown statement has no other event.
+//! This code infers what the server does not report (all verified on MariaDB 10.11.19):
+//! * SQL `EXECUTE` announces the inner statement; the end that is reported is the inner one's. The
+//!   outer one has an end only sometimes.
+//! * Several statements in one packet start as one text and end one by one. If a statement is
+//!   killed, the rest of its packet never runs.
+//! * An error may be reported alone: `COM_STMT_EXECUTE` of an unknown statement has no other event.
 
 mod conn;
 mod conns;
@@ -32,23 +33,23 @@ use waiting::{Counts, Stashed};
 pub use conn::{CarryOver, Ending, Open, Ready, Start, StatementEnd};
 pub use partial::{EarlyRecord, NoText, Partial, RecordPlace};
 
-/// See the module documentation.
+/// Joins records to lines, see the module documentation.
 #[derive(Default)]
 pub struct Join {
     conns: Conns,
     pass: u64,
     counts: Counts,
-    /// Records that never came, found by a gap in a connection's numbers.
+    /// Records that never arrived, found by gaps in the numbers of connections.
     missing: u64,
-    /// Number of connections from which on ended ones are looked for.
+    /// Number of connections at which the search for ended ones begins.
     prune_at: usize,
 }
 
-/// Fewer connections than this are not worth a search for ended ones.
+/// With fewer connections, a search for ended ones is not worth its cost.
 const PRUNE_MIN: usize = 1024;
 
-/// A gap is given up when this many passes have not filled it: what precedes a record was
-/// committed before it, so the next whole pass must have seen it.
+/// A gap is given up after this many passes: a record that precedes another was committed before
+/// it, so the next whole pass must have found it.
 const GAP_PASSES: u64 = 3;
 
 impl Join {
@@ -57,7 +58,7 @@ impl Join {
         self.pass += 1;
     }
 
-    /// A pass has ended: gaps that will never be filled are given up.
+    /// A pass has ended: gives up gaps that will never be filled.
     pub fn end_pass(&mut self, ready: &mut Vec<Ready>) {
         self.settle_loose(ready);
         if self.counts.stashed == 0 {
@@ -72,8 +73,7 @@ impl Join {
         self.missing = self.missing.saturating_add(missing);
     }
 
-    /// Settles something of the connections where that is due, and forgets those that are gone
-    /// then.
+    /// Settles a part of the connections where that is due, and forgets those that are then gone.
     fn settle(
         &mut self,
         is_due: impl Fn(&Conn) -> bool,
@@ -90,19 +90,19 @@ impl Join {
         }
     }
 
-    /// Records that never came, since the last call.
+    /// Records that never arrived, since the last call.
     pub fn take_missing(&mut self) -> u64 {
         std::mem::take(&mut self.missing)
     }
 
-    /// A statement that a `running` line is about was still open when recording stopped.
+    /// A statement with a `running` line was still open when recording stopped.
     pub fn restore(&mut self, conn: u64, open: Open) {
         self.conns.entry(conn).open.push(open);
     }
 
-    /// A connection continues behind record `rec_no`: all up to it were added, or written by
+    /// A connection continues after record `rec_no`: all records up to it were added, or written by
     /// another writer, whose last statement had this query id (0: not known).
-    pub fn go_on_behind(
+    pub fn resume_after(
         &mut self,
         conn: u64,
         rec_no: u64,
@@ -110,7 +110,7 @@ impl Join {
         ready: &mut Vec<Ready>,
     ) {
         let conn = self.conns.entry(conn);
-        // Its producer has continued behind it: it gave that one up, and counted it.
+        // The producer has recorded later records: it gave this one up, and counted it.
         if let Some(partial) = conn.partial.take() {
             self.counts.partials -= 1;
             ready.push(Ready::Nothing { at: partial.refs() });
@@ -121,12 +121,12 @@ impl Join {
         conn.expect_after(rec_no);
     }
 
-    /// The beginning of a record is gone, and it is counted as lost: the rest of it is nothing.
+    /// The beginning of a record is gone and counted as lost: ignores the rest of it.
     pub fn is_broken(&mut self, conn: u64, rec_no: u64) {
         self.conns.entry(conn).broken = rec_no;
     }
 
-    /// One record, in any order.
+    /// Adds a record, in any order.
     pub fn add(&mut self, head: &Head, at: Ref, ready: &mut Vec<Ready>) {
         let conn = self.conns.entry(head.conn);
         if conn.broken != 0 && head.rec_no == conn.broken && head.fragment > FRAGMENT_FIRST {
@@ -151,7 +151,7 @@ impl Join {
         }
     }
 
-    /// Records in the order of their numbers, gaps ignored: what a crash has left.
+    /// Adds a record, sorted by number, ignoring gaps: for records that a crash left.
     pub fn add_sorted(&mut self, head: &Head, at: Ref, ready: &mut Vec<Ready>) {
         let conn = self.conns.entry(head.conn);
         conn.take(head, at, &mut self.counts, ready);
@@ -168,8 +168,8 @@ impl Join {
         })
     }
 
-    /// Closes what must have ended before `before_us`, though nothing said so and nothing else
-    /// has come from its connection.
+    /// Closes statements that must have ended before `before_us` although no record says so and
+    /// their connection has no later record.
     pub fn close_over(&mut self, before_us: i64, ready: &mut Vec<Ready>) {
         for (id, conn) in self.conns.iter_mut() {
             while let Some(open) =
@@ -189,8 +189,8 @@ impl Join {
         }
     }
 
-    /// Gives up waiting for what the errors belong to that came while nothing was open: chunks
-    /// are short, and they hold some.
+    /// Stops waiting for the statements of errors that arrived while nothing was open: chunks are
+    /// short, and these errors occupy some.
     pub fn release_errors(&mut self, ready: &mut Vec<Ready>) {
         for (_, conn) in self.conns.iter_mut() {
             if let Some(error) = conn.pending_error.take() {
@@ -199,9 +199,9 @@ impl Join {
         }
     }
 
-    /// Connections that nothing is known to be open on, and that `is_gone` says cannot continue
-    /// counting their records: not every connection announces its end. `None` while there are
-    /// few, because it looks at all.
+    /// Connections that have nothing open, and that cannot continue to number their records
+    /// according to `is_gone`: not every connection announces its end. `None` while there are few
+    /// connections, because this visits all of them.
     pub fn quiet(&self, is_gone: impl Fn(u64) -> bool) -> Option<Vec<u64>> {
         if self.conns.len() < self.prune_at.max(PRUNE_MIN) {
             return None;
@@ -210,8 +210,8 @@ impl Join {
         Some(quiet.map(|(id, _)| id).collect())
     }
 
-    /// Forgets those of the connections that are quiet after another whole pass as well: their
-    /// last records were seen by then.
+    /// Forgets those of the connections that are still quiet after another whole pass: by then it
+    /// has found their last records.
     pub fn forget_quiet(&mut self, quiet: &[u64]) {
         for id in quiet {
             if self.conns.get(*id).is_some_and(Conn::is_quiet) {
@@ -221,7 +221,7 @@ impl Join {
         self.prune_at = self.conns.len() * 2;
     }
 
-    /// Records that are coming in piece by piece.
+    /// Records that are arriving in pieces.
     pub fn partials(&mut self) -> impl Iterator<Item = (u64, &mut Partial)> {
         let none = self.counts.partials == 0;
         self.conns
@@ -230,8 +230,8 @@ impl Join {
             .filter_map(|(id, conn)| conn.partial.as_mut().map(|p| (id, p)))
     }
 
-    /// Incomplete records whose producers have given them up, as connection and `rec_no`. Asked
-    /// before a pass: the pass then sees every fragment of them that there is.
+    /// Incomplete records that their producers have given up, as connection and `rec_no`. Called
+    /// before a pass, so that the pass finds every existing fragment of them.
     pub fn abandoned(&mut self, sessions: &[Session]) -> Vec<(u64, u64)> {
         self.partials()
             .map(|(conn, partial)| (conn, partial.head.rec_no))
@@ -241,7 +241,7 @@ impl Join {
             .collect()
     }
 
-    /// Records that their producers have given up, and counted, are not waited for any more.
+    /// Stops waiting for records that their producers have given up and counted.
     pub fn give_up(&mut self, abandoned: &[(u64, u64)], ready: &mut Vec<Ready>) {
         for (id, rec_no) in abandoned {
             let Some(conn) = self.conns.get_mut(*id) else { continue };
@@ -258,7 +258,7 @@ impl Join {
         }
     }
 
-    /// Everything that is still open, when nothing more will come.
+    /// Everything that is still open, when no more records will arrive.
     pub fn finish(&mut self, now_us: i64, ending: Ending, ready: &mut Vec<Ready>) {
         let mut conns = self.conns.take();
         conns.sort_by_key(|(id, _)| *id);
@@ -271,7 +271,7 @@ impl Join {
                 for s in stash {
                     conn.take(&s.head, s.at, &mut self.counts, ready);
                     if conn.is_gone {
-                        // What follows is kept all the same.
+                        // Later records are kept nevertheless.
                         conn = Conn::default();
                     }
                 }
@@ -281,7 +281,7 @@ impl Join {
                 ready.push(Ready::Statement { conn: id, open, ending, end_ts_us: now_us });
             }
             if let Some(partial) = conn.partial.take() {
-                // The client had sent it, the server had not begun with it.
+                // The client had sent it, but the server had not begun to execute it.
                 let head = partial.head;
                 if matches!(head.kind, RecordKind::Start | RecordKind::Point) {
                     let open = Open::new(&head, Start::Record(partial.into_place()), false);
@@ -298,7 +298,7 @@ impl Join {
         self.counts = Counts::default();
     }
 
-    /// Connections that something is kept for.
+    /// Number of connections that have state.
     pub fn connection_count(&self) -> usize {
         self.conns.len()
     }

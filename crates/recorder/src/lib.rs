@@ -1,20 +1,20 @@
 //! Zone: cold (the embedded writer thread) and outside. Drains the arena into files.
 //!
-//! # What it owes
-//! * Each record that was accepted from a producer is in exactly one line of the log, or
-//!   counted in a `lost` line. Also after `kill -9` at any instruction of either side.
+//! # Guarantees
+//! * Each record that was accepted from a producer is in exactly one line of the log, or counted in
+//!   a `lost` line, also after `kill -9` at any instruction of either side.
 //! * A finished record is on its way to the file within `flush_interval_ms`.
-//! * It never holds up the server: when the file cannot be written it waits, and what the
-//!   producers then do is their overflow policy.
+//! * The writer never blocks the server: if the file cannot be written it waits, and the producers
+//!   follow their overflow policy.
 //!
 //! # How
 //! A round is: one pass over the arena ([`drain`]), starts and ends joined ([`join`]), lines
-//! formatted ([`line`]) into a batch, the batch appended to the file ([`tacho_logdir`]), chunks
-//! whose records all are in the file given back. The `seq` of the line is stored in each
-//! record before the write, so that after a crash the last line in the file tells which
-//! records still have to be written ([`recover`]).
+//! formatted ([`line`]) into a batch, the batch appended to the file ([`tacho_logdir`]), and chunks
+//! recycled whose records are all in the file. The `seq` of the line is stored in each record
+//! before the write, so that after a crash the last line in the file shows which records are still
+//! to be written ([`recover`]).
 //!
-//! | module | what it owns |
+//! | module | responsibility |
 //! |---|---|
 //! | [`mapping`] | the arena's memory, on large pages |
 //! | [`arena_file`] | the arena as a file, its lock, its discovery after a crash |
@@ -24,10 +24,10 @@
 //! | [`join`] | which end belongs to which start |
 //! | [`line`] | from records to the bytes of a line |
 //! | [`writer`] | the round, back-pressure relief, failures |
-//! | [`recover`] | what a crash has left |
+//! | [`recover`] | recovery after a crash |
 //! | [`control`] | settings, status, messages |
 //! | [`settings`] | the values of the settings |
-//! | [`opening`] | the log directory opened, and sealed, with words for the error log |
+//! | [`opening`] | opening and sealing the log directory, and its messages |
 //! | [`external`] | the writer in a process of its own |
 
 pub mod arena_file;

@@ -1,18 +1,18 @@
 //! From records in the arena to the bytes of a line.
 //!
-//! | module | what it owns |
+//! | module | content |
 //! |---|---|
-//! | `statement` | the line of a statement: start, end, and what it has met |
+//! | `statement` | the line of a statement: start, end, errors and tables |
 //! | `single` | the line of a record that has a line of its own |
 //! | `texts` | the text of a line, and its digest |
-//! | `secrets` | what of a text may go to the disk |
-//! | `carry_over` | what is kept of records that leave the arena before their statement has ended |
-//! | `style` | what all lines need, and writing them |
+//! | `secrets` | which part of a text may be written |
+//! | `carry_over` | state of statements whose records leave the arena before their end |
+//! | `style` | common parts of all lines, writing them |
 //! | `load` | a record read from the arena, its spill, or memory |
-//! | `parts` | what the fields of a record become |
-//! | `wanted` | what the filter says |
+//! | `parts` | the fields of a record in a line |
+//! | `wanted` | decisions of the filter |
 //! | `digests` | digests of texts |
-//! | `calls` | which tables the server does not report |
+//! | `calls` | calls whose tables the server does not report |
 //! | `notice` | lines about the server itself |
 
 mod calls;

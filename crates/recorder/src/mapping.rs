@@ -1,15 +1,15 @@
-//! The memory of an arena: on large pages where the kernel has some.
+//! The memory of an arena, on large pages if the kernel has some.
 //!
-//! Each statement touches memory that was not touched for a while, and a chunk is eight pages of
-//! 4 KiB: with those, one call in seven misses the TLB, and under virtualisation such a miss takes
-//! some 100 ns to 1 µs. With pages of 2 MiB an arena of 64 MiB has 32, which the TLB keeps
-//! (`docs/benchmarks.md`, "The tail of a record's cost").
+//! Each statement touches memory that has not been touched for a while, and a chunk is eight pages
+//! of 4 KiB: with small pages, one call in seven misses the TLB, and under virtualisation such a
+//! miss takes about 100 ns to 1 µs. With pages of 2 MiB an arena of 64 MiB has 32 pages, which the
+//! TLB keeps (`docs/benchmarks.md`, "The tail of a record's cost").
 //!
-//! tmpfs gives small pages unless `shmem_enabled` says otherwise, which is rarely set. But the
-//! owner of a mapping may ask for large ones whatever is set there: `madvise(2)`, `MADV_COLLAPSE`,
-//! since Linux 6.1. Not in a process that has large pages turned off for itself, as MariaDB does
-//! when it has started, because of its heap (MDEV-33279): there they are allowed for as long as the
-//! call takes, some 100 ms. What is mapped by then stays mapped.
+//! tmpfs uses small pages unless `shmem_enabled` is set, which is rare. But since Linux 6.1 the
+//! owner of a mapping may ask for large ones regardless of that setting: `madvise(2)`,
+//! `MADV_COLLAPSE`. This does not work in a process that has turned large pages off for itself, as
+//! MariaDB does at its start because of its heap (MDEV-33279): there they are allowed for the
+//! duration of the call, some 100 ms. Pages that are mapped by then stay mapped.
 
 use std::fs::File;
 use std::io;
@@ -17,27 +17,27 @@ use std::os::fd::AsRawFd;
 use std::ptr;
 use std::time::{Duration, Instant};
 
-/// How much is asked for at once, bytes.
+/// Bytes that are requested at once.
 const STEP_BYTES: usize = 32 << 20;
-/// After how long nothing more is asked for: a server waits for this when it starts. The rest of a
-/// very large arena stays on small pages.
-const PATIENCE: Duration = Duration::from_secs(1);
+/// Time limit for the requests: a starting server waits for them. The rest of a very large arena
+/// stays on small pages.
+const TIME_LIMIT: Duration = Duration::from_secs(1);
 
-/// Bytes of a large page of x86-64, and of other machines with pages of 4 KiB. (Elsewhere there
-/// will be none, and a few addresses stay reserved.)
+/// Bytes of a large page on x86-64, and on other machines with pages of 4 KiB. (Elsewhere there are
+/// none, and a few addresses stay reserved.)
 pub const LARGE_PAGE_BYTES: usize = 2 << 20;
 
 /// `<linux/mman.h>`, Linux 6.1.
 const MADV_COLLAPSE: libc::c_int = 25;
 
-/// The process has turned large pages off, for whatever uses them (`prctl(2)`).
+/// The process has turned large pages off entirely (`prctl(2)`).
 const DISABLED: libc::c_int = 1;
 
 /// Allows large pages in this process until it is dropped.
 struct Allowed;
 
 impl Allowed {
-    /// `None`: nothing is in the way, or nothing can be done about it.
+    /// `None`: large pages are already allowed, or cannot be allowed.
     fn new() -> Option<Allowed> {
         // SAFETY: asks for an attribute of the process, by value.
         let is_disabled = unsafe { libc::prctl(libc::PR_GET_THP_DISABLE, 0, 0, 0, 0) } == DISABLED;
@@ -49,19 +49,19 @@ impl Allowed {
 
 impl Drop for Allowed {
     fn drop(&mut self) {
-        // SAFETY: as in `new`. It was set before, so it can be.
+        // SAFETY: as in `new`. It was set before, so it can be set again.
         unsafe { libc::prctl(libc::PR_SET_THP_DISABLE, DISABLED, 0, 0, 0) };
     }
 }
 
-/// A shared mapping of the beginning of a file, which begins where a large page can.
+/// A shared mapping of the beginning of a file, at an address where a large page can begin.
 #[derive(Debug)]
 pub struct Mapping {
     base: *mut u8,
     bytes: usize,
 }
 
-// SAFETY: memory that is shared with other processes anyway; who uses it says how (`Arena`).
+// SAFETY: the memory is shared with other processes anyway; its user defines the access (`Arena`).
 unsafe impl Send for Mapping {}
 
 /// Reserves addresses and maps nothing there.
@@ -76,7 +76,7 @@ fn reserve(bytes: usize) -> io::Result<*mut libc::c_void> {
 /// Nothing uses these bytes, which were mapped here.
 unsafe fn unmap(base: *mut u8, bytes: usize) {
     if bytes > 0 {
-        // SAFETY: as promised by the caller. It fails for what is no whole page only.
+        // SAFETY: as promised by the caller. It fails only for a part of a page.
         unsafe { libc::munmap(base.cast(), bytes) };
     }
 }
@@ -89,7 +89,7 @@ impl Mapping {
         let before = room.align_offset(LARGE_PAGE_BYTES);
         let behind = room_bytes - before - bytes;
         let base = room.wrapping_add(before);
-        // SAFETY: the addresses are within those reserved above, which nothing else knows.
+        // SAFETY: the addresses are within those reserved above, which no other code knows.
         let mapped = unsafe {
             unmap(room, before);
             unmap(base.wrapping_add(bytes), behind);
@@ -103,20 +103,20 @@ impl Mapping {
             )
         };
         if mapped == libc::MAP_FAILED {
-            // The addresses are given up: the kernel may have taken them back before it failed, and
-            // given them to another thread of the server.
+            // The addresses stay reserved: the kernel may have unmapped them before it failed, and
+            // may have given them to another thread of the server.
             return Err(io::Error::last_os_error());
         }
         Ok(Mapping { base, bytes })
     }
 
-    /// Where it begins.
+    /// Address of its first byte.
     pub fn base(&self) -> *mut u8 {
         self.base
     }
 
-    /// Asks for large pages. What the kernel does not give stays as it is: slower, and as good
-    /// otherwise, so nothing is reported. `ShmemPmdMapped` in `/proc/PID/smaps` says what it gave.
+    /// Asks for large pages. Small pages are slower but work as well, so a refusal is not reported.
+    /// `ShmemPmdMapped` in `/proc/PID/smaps` shows how much the kernel granted.
     pub fn take_large_pages(&self) {
         let bytes = self.bytes / LARGE_PAGE_BYTES * LARGE_PAGE_BYTES;
         if bytes == 0 {
@@ -125,7 +125,7 @@ impl Mapping {
         let _allowed = Allowed::new();
         let begin = Instant::now();
         for at in (0..bytes).step_by(STEP_BYTES) {
-            if begin.elapsed() > PATIENCE {
+            if begin.elapsed() > TIME_LIMIT {
                 return;
             }
             let part = STEP_BYTES.min(bytes - at);
@@ -137,7 +137,7 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: exactly what `new` mapped; whatever has its address ends before
+        // SAFETY: exactly the range that `new` mapped; all users of its address end before
         // (`ArenaFile::arena`).
         unsafe { unmap(self.base, self.bytes) };
     }
@@ -153,7 +153,7 @@ mod tests {
     const BYTES: usize = LARGE_PAGE_BYTES * 3 / 2;
 
     #[test]
-    fn it_is_the_file_from_an_address_where_a_large_page_can_begin() {
+    fn a_mapping_begins_where_a_large_page_can_begin() {
         let file = tempfile::tempfile().expect("a file");
         file.set_len(BYTES as u64).expect("a size");
         let mapping = Mapping::new(&file, BYTES, libc::MAP_POPULATE).expect("a mapping");
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_mapped_is_an_error() {
+    fn a_file_that_cannot_be_mapped_is_an_error() {
         let file = File::open("/dev/null").expect("a file");
         assert!(Mapping::new(&file, BYTES, 0).is_err());
     }

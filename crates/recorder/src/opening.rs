@@ -1,4 +1,4 @@
-//! Opening the log for a writer: its lock, its last line, its seal, and what of it is reported.
+//! Opening the log for a writer: lock, last line, seal, and messages about them.
 
 use std::path::Path;
 
@@ -12,16 +12,16 @@ use crate::control::Severity;
 /// Why the log cannot be written.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// The directory or a file.
+    /// A failure of the directory or a file.
     #[error(transparent)]
     File(#[from] FileError),
-    /// Where the numbers continue cannot be known.
+    /// The number to continue with cannot be determined.
     #[error(transparent)]
     LastSeq(#[from] LastSeqError),
 }
 
 impl OpenError {
-    /// Another writer has it; its process id where that is known.
+    /// Another writer has the log; its process id, if known.
     #[must_use]
     pub fn locked_by(&self) -> Option<Option<u32>> {
         match self {
@@ -34,11 +34,11 @@ impl OpenError {
     }
 }
 
-/// Opens the log and returns it with the `seq` of its last line. `signing_key_file`: empty, and
-/// it is not sealed. `names`: what messages call a setting.
+/// Opens the log and returns it with the `seq` of its last line. With an empty `signing_key_file`
+/// the log is not sealed. `names`: the setting names for messages.
 ///
 /// # Errors
-/// Another writer has it, or it cannot be written.
+/// Another writer has the log, or it cannot be written.
 pub fn open(
     log_directory: &Path,
     signing_key_file: &Path,
@@ -50,9 +50,9 @@ pub fn open(
     opened_with(opened, signing_key_file, true, names, say)
 }
 
-/// As [`open`], to write what a dead server has left and then release it: a process that waits for
-/// the log can know. Makes no key: a new one would begin another chain. Without one, the next
-/// server seals the lines.
+/// Like [`open`], to write what a dead server left and then release the log; a process that waits
+/// for the log can detect this. Creates no key, because a new one would begin another chain:
+/// without a key, the next server seals the lines.
 ///
 /// # Errors
 /// As [`open`].
@@ -64,7 +64,7 @@ pub fn open_to_recover(
 ) -> Result<(LogFiles, u64), OpenError> {
     let options = Options { rotate_bytes: 0 };
     let mut opened = LogFiles::open_with_key(RealFs, log_directory, options, signing_key_file)?;
-    opened.0.tell_recovery();
+    opened.0.announce_recovery();
     opened_with(opened, signing_key_file, false, names, say)
 }
 
@@ -83,10 +83,10 @@ fn opened_with(
         );
         say(Severity::Note, &text);
     }
-    // Numbers continue after the last line. Where it cannot be read, nothing may be assumed.
+    // Numbers continue after the last line. If it cannot be read, there is no safe default.
     let last_seq = opened.last_seq?.unwrap_or(0);
     let is_sealing = !signing_key_file.as_os_str().is_empty()
-        // If the key cannot be read, sealing fails and says why.
+        // If the key cannot be read, sealing fails and reports why.
         && (makes_key || files.has_key(signing_key_file).unwrap_or(true));
     if !is_sealing {
         files.leave_sealed_file();
@@ -96,7 +96,7 @@ fn opened_with(
     Ok((files, last_seq))
 }
 
-/// Begins to seal the log. One that cannot be sealed is still better than none.
+/// Begins to seal the log. A log that cannot be sealed is better than none.
 fn seal(
     files: &mut LogFiles,
     key_file: &Path,
@@ -104,7 +104,7 @@ fn seal(
     names: SettingNames,
     say: &dyn Fn(Severity, &str),
 ) {
-    // The setting comes a moment later; until then the chain is signed as by default.
+    // The setting follows shortly; until then the chain is signed at the default interval.
     let options =
         SealOptions { key_file: key_file.to_owned(), checkpoint_interval_s: 60, may_break: true };
     let sealed = match files.seal(&options, last_seq) {

@@ -1,15 +1,15 @@
-//! What a crash has left in an arena goes to the log, each record once.
+//! Writes the records that a crash left in an arena to the log, each once.
 //!
-//! The last complete line in the file says which records were written: those whose stored
-//! `seq` is not beyond it. All others are read in the order of their connections, joined as
-//! ever, and what was still running becomes `interrupted`. Being killed in the middle of
-//! this is nothing special: the next recovery starts from the file again.
+//! The last complete line in the file determines which records were written: those whose stored
+//! `seq` is not beyond it. All others are read in the order of their connections and joined as
+//! usual, and statements that were still running become `interrupted`. Recovery may be killed at
+//! any point: the next recovery starts from the file again.
 //!
-//! Marks of lines that never reached the file must go before the first line is written, and
-//! in every arena: the numbers they speak of are given to other lines now, and whoever looks
-//! at such a mark after that would take it for the mark of a written line. There may be
-//! several arenas: while the disk is full, the lines of a dead server wait in the memory of
-//! the next one, before its own, with the arena as their copy; and that one may die, too.
+//! Marks of lines that never reached the file must be removed before the first line is written, and
+//! in every arena: their numbers are given to other lines now, and a later reader would take such a
+//! mark for that of a written line. There may be several arenas: while the disk is full, the lines
+//! of a dead server wait in the memory of the next one, before its own, with the arena as their
+//! copy; and that server may die, too.
 
 use std::collections::{HashMap, HashSet};
 use std::io;
@@ -31,7 +31,7 @@ use crate::join::{Ending, Open};
 use crate::spill::ArenaSource;
 use crate::writer::{self, Writer};
 
-/// What was recovered.
+/// Result of a recovery.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Recovered {
     /// Arenas that were read and removed.
@@ -46,16 +46,16 @@ pub enum RecoverError {
     /// An arena cannot be read.
     #[error(transparent)]
     Arena(#[from] ArenaError),
-    /// The log cannot be written. The lines are the first that the returned writer writes;
-    /// until then the arena stays, and if it comes to nothing the next recovery finds it.
+    /// The log cannot be written. The returned writer writes these lines first; until then the
+    /// arena stays, and if the writer fails, the next recovery finds it.
     #[error("the log cannot be written at the moment; the arena {0} is kept")]
     NotWritten(std::path::PathBuf),
 }
 
-/// Recovers every dead arena of a log directory (canonical path), whose lock the writer's
-/// files hold. Living ones are left alone.
+/// Recovers every dead arena of a log directory (canonical path), whose lock the writer's files
+/// hold. Skips living ones.
 ///
-/// An arena that cannot be read does not keep the others from being recovered: it is reported.
+/// An arena that cannot be read is reported, and the others are recovered nevertheless.
 pub fn recover_all<F: Fs>(
     mut writer: Writer<F>,
     arena_directory: &Path,
@@ -65,10 +65,10 @@ pub fn recover_all<F: Fs>(
     (writer, result)
 }
 
-/// A writer begins where another one has left off, or died, while its server continues: first what
-/// dead servers have left, as at the start of a server, then the living arena. The writer's files
-/// hold the lock of the log, and it has no arena of its own yet.
-/// `living` is what [`take_up_living`] has found.
+/// Starts a writer after another one that ended or died, while its server is alive: first recovers
+/// what dead servers left, as at the start of a server, then takes over the living arena. The
+/// writer's files hold the lock of the log, and it has no arena of its own yet. `living` is the
+/// result of [`take_up_living`].
 pub fn succeed<F: Fs>(
     writer: Writer<F>,
     living: ArenaSource,
@@ -79,11 +79,11 @@ pub fn succeed<F: Fs>(
     (writer.take_over(living), result)
 }
 
-/// The arena of a living server, at `path`, for the next writer of its log, whose last line is
-/// `last_seq` and whose lock that has: before it writes anything.
+/// Prepares the arena of a living server, at `path`, for the next writer of its log, which holds
+/// the lock and has written nothing yet; `last_seq` is the last line.
 ///
 /// # Errors
-/// A part of it cannot be read, or not be marked: the log must not be taken.
+/// A part of the arena cannot be read or marked: the log must not be taken over.
 pub fn take_up_living(arena: Arena, path: &Path, last_seq: u64) -> Result<ArenaSource, ArenaError> {
     let living = ArenaSource::open(arena, path)?;
     take_back_marks(living.clone(), last_seq)?;
@@ -96,7 +96,7 @@ fn recover_dead<F: Fs>(
     log_directory: &Path,
 ) -> Result<Recovered, RecoverError> {
     if let Err(error) = arena_file::remove_unfinished(arena_directory, log_directory) {
-        // Nothing is in it but memory.
+        // Unfinished arenas have no records: they only occupy memory.
         writer.say(Severity::Warning, &error.to_string());
     }
     let known = arena_list::read(log_directory).unwrap_or_else(|error| {
@@ -106,7 +106,7 @@ fn recover_dead<F: Fs>(
     });
     let paths = arena_file::files(arena_directory, Some(log_directory));
     let mut paths = paths.map_err(|source| not_listed(arena_directory, source))?;
-    // Those of other directories: the setting was another one when they were made.
+    // Arenas in other directories: the setting had another value when they were created.
     let listed = paths.iter().filter_map(|path| path.canonicalize().ok()).collect::<Vec<_>>();
     paths.extend(known.iter().map(|known| known.path.clone()).filter(|p| !listed.contains(p)));
     let (mut found, mut planted) = (Vec::new(), Vec::new());
@@ -116,18 +116,18 @@ fn recover_dead<F: Fs>(
             Ok(_) => {}
             Err(ArenaError::InUse { .. }) => {
                 take_back_living(log_directory, &path, writer.last_seq())
-                    .unwrap_or_else(|error| tell_unread(writer, &error));
+                    .unwrap_or_else(|error| report_unread(writer, &error));
             }
             Err(ArenaError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
                 if arena_list::has(&known, &path) {
-                    writer.tell_gone(&path);
+                    writer.report_gone(&path);
                 }
             }
-            // Anybody may make files in a shared directory, and many of them.
+            // All users may create files in a shared directory, and many of them.
             Err(ArenaError::Foreign { .. }) if !arena_list::has(&known, &path) => {}
             Err(error @ ArenaError::Planted { .. }) => planted.push(error),
             Err(error) => {
-                tell_unread(writer, &error);
+                report_unread(writer, &error);
                 if error.may_have_records() {
                     keep(writer, log_directory, &path);
                 }
@@ -143,17 +143,17 @@ fn recover_dead<F: Fs>(
         let text = format!("{first}{others}; {}", first.advice());
         writer.say(Severity::Warning, &text);
     }
-    // By name, which is by age, whatever directory they are in.
+    // By name, and therefore by age, across directories.
     found.sort_by(|a, b| a.path().file_name().cmp(&b.path().file_name()));
     recover_arenas(writer, found, false)
 }
 
-/// A server of this log lives, though its lock is ours: it waits for that, to continue. Until then
-/// its arena has marks of lines that the writer before did not get to write, and their numbers are
-/// given to other lines now.
+/// A server of this log is alive although this process holds the lock: the server waits for the
+/// lock, to continue. Its arena still has marks of lines that the previous writer did not write,
+/// and their numbers are given to other lines now.
 ///
 /// # Errors
-/// Some of these marks stay: lines with their numbers would be taken for theirs.
+/// Some of these marks remain: lines with their numbers would be taken for theirs.
 pub fn take_back_living(
     log_directory: &Path,
     path: &Path,
@@ -164,13 +164,13 @@ pub fn take_back_living(
             take_back_marks(living.source()?, last_seq)
         }
         Ok(_) => Ok(()),
-        // Its server has ended in the orderly way meanwhile.
+        // Its server has meanwhile ended in the orderly way.
         Err(ArenaError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => Ok(()),
         Err(error) => Err(error),
     }
 }
 
-/// Remembers an arena that cannot be read now, before its numbers are given to other lines.
+/// Records an arena that cannot be read now, before its numbers are given to other lines.
 fn keep<F: Fs>(writer: &Writer<F>, log_directory: &Path, path: &Path) {
     if let Err(error) = arena_list::keep(log_directory, path, writer.last_seq()) {
         let text = format!(
@@ -185,8 +185,8 @@ fn not_listed(directory: &Path, source: io::Error) -> ArenaError {
     ArenaError::Io { action: "listing", path: directory.to_owned(), source }
 }
 
-/// What is in it may be missing in the log, for ever unless an operator acts.
-fn tell_unread<F: Fs>(writer: &Writer<F>, error: &ArenaError) {
+/// Its records may be missing in the log for ever, unless an operator acts.
+fn report_unread<F: Fs>(writer: &Writer<F>, error: &ArenaError) {
     let text = format!(
         "{error}. If records of this log are in it, they are not in the log: {}. Then run \
          `tacho recover`, or start the server again",
@@ -195,12 +195,12 @@ fn tell_unread<F: Fs>(writer: &Writer<F>, error: &ArenaError) {
     writer.say(Severity::Error, &text);
 }
 
-/// Recovers these dead arenas of the writer's log, which must be all that it has, and removes
-/// them as soon as their lines are in the file. The writer must be given another arena before it
-/// does anything else but close.
+/// Recovers these dead arenas of the writer's log, which must be all of its dead arenas, and
+/// removes each as soon as its lines are in the file. The writer must be given another arena before
+/// it does anything except close.
 ///
-/// The marks in an arena are numbers of lines in the log that its server wrote: in another log
-/// they mean nothing, and records would be taken for written.
+/// The marks in an arena are numbers of lines in the log that its server wrote: in another log they
+/// mean nothing, and unwritten records would be taken for written ones.
 pub fn recover_files<F: Fs>(
     writer: &mut Writer<F>,
     found: Vec<ArenaFile>,
@@ -211,9 +211,9 @@ pub fn recover_files<F: Fs>(
 fn recover_arenas<F: Fs>(
     writer: &mut Writer<F>,
     found: Vec<ArenaFile>,
-    tells_of_files: bool,
+    reports_files: bool,
 ) -> Result<Recovered, RecoverError> {
-    // One that cannot be read was reported when the arenas were searched.
+    // A list that cannot be read was reported when the arenas were searched.
     let known = arena_list::read(writer.log_directory()).unwrap_or_default();
     let mut readable = Vec::new();
     let mut unread = None;
@@ -222,7 +222,7 @@ fn recover_arenas<F: Fs>(
         let source = dead.source();
         match source.and_then(|source| take_back_marks(source.clone(), limit).map(|()| source)) {
             Ok(source) => {
-                // Its marks are of lines that there are: those of its own recovery count from now
+                // Its marks now refer to existing lines: the marks of this recovery count from now
                 // on.
                 if arena_list::is_kept(&known, dead.path())
                     && let Err(error) = arena_list::add(writer.log_directory(), dead.path())
@@ -233,15 +233,15 @@ fn recover_arenas<F: Fs>(
                 readable.push((dead, source));
             }
             Err(error) => {
-                tell_unread(writer, &error);
+                report_unread(writer, &error);
                 keep(writer, writer.log_directory(), dead.path());
                 unread.get_or_insert(error);
             }
         }
     }
-    // No mark says any more that a line is written which is not: new lines may have their numbers.
-    if tells_of_files {
-        writer.tell_of_files();
+    // No mark remains of a line that was not written: new lines may get any number.
+    if reports_files {
+        writer.report_file_events();
     }
     let mut total = Recovered::default();
     let mut unwritten = None;
@@ -278,10 +278,10 @@ fn recover_arenas<F: Fs>(
     Ok(total)
 }
 
-/// Takes back the marks of lines that never reached the file, whose last line is `last_seq`.
+/// Removes the marks of lines that never reached the file, whose last line is `last_seq`.
 ///
 /// # Errors
-/// One of them stays: no new line may get its number, or what it is of counts as written.
+/// One of them remains: a new line with its number would make the record count as written.
 pub(crate) fn take_back_marks(
     source: impl Into<ArenaSource>,
     last_seq: u64,
@@ -305,7 +305,7 @@ pub(crate) fn take_back_marks(
         }
     }
     for entry in arena.running() {
-        // The completion first: an entry without its `running` line means nothing.
+        // The completion first: an entry without its `running` line is ignored.
         for mark in [&entry.done_seq, &entry.running_seq] {
             if mark.load(Ordering::Relaxed) > last_seq {
                 mark.store(0, Ordering::Relaxed);
@@ -315,8 +315,8 @@ pub(crate) fn take_back_marks(
     Ok(())
 }
 
-/// Writes everything in the writer's arena that no mark says is written. `false`: the file
-/// cannot be written at the moment, and the lines wait in the writer.
+/// Writes everything in the writer's arena that is not marked as written. `false`: the file cannot
+/// be written now, and the lines wait in the writer.
 pub(crate) fn recover_one<F: Fs>(writer: &mut Writer<F>) -> bool {
     writer.note_missing_start();
     let written_seq = writer.last_seq();
@@ -341,12 +341,12 @@ pub(crate) fn recover_one<F: Fs>(writer: &mut Writer<F>) -> bool {
     join.finish(now_us, Ending::Unknown, ready);
     writer.enqueue();
     writer.count_corrupt(broken_count);
-    writer.tell_last_losses(now_us);
+    writer.report_last_losses(now_us);
     writer.flush()
 }
 
-/// Records that came in to their end, and whose beginning is gone: it was in the memory of the
-/// writer, or in a spill that is not here.
+/// Counts records whose end arrived and whose beginning is gone: it was in the memory of the
+/// writer, or in a spill that is missing.
 fn count_broken(found: &[(Head, Ref)]) -> u64 {
     let of = |fragment: u8| {
         let such = found.iter().filter(move |(head, _)| head.fragment == fragment);
@@ -355,8 +355,8 @@ fn count_broken(found: &[(Head, Ref)]) -> u64 {
     of(FRAGMENT_LAST).difference(&of(FRAGMENT_FIRST)).count() as u64
 }
 
-/// A writer that dies while it moves a piece of a record to the spill leaves it in the arena, too:
-/// that one counts as written.
+/// A writer that dies while it moves a fragment to the spill leaves a copy in the arena, which
+/// counts as written.
 pub(crate) fn drop_doubles(drain: &mut Drain, found: &mut Vec<(Head, Ref)>, written_seq: u64) {
     let name = |head: &Head| (head.conn, head.rec_no, head.fragment_number);
     let moved = found.iter().filter(|(_, at)| at.is_spilled()).map(|(head, _)| name(head));
@@ -373,17 +373,17 @@ pub(crate) fn drop_doubles(drain: &mut Drain, found: &mut Vec<(Head, Ref)>, writ
     });
 }
 
-/// Puts records into the order in which they happened, connection by connection.
+/// Sorts records into the order in which they happened, connection by connection.
 ///
-/// The numbers of a series, which are those of one session slot, are its order. A connection that
-/// found no slot has records without a number, and each of its records in fragments has a series of
-/// its own. Only time tells their order, and that of series. A thread's records are in its chunk as
-/// they happened, though the clock of an error or a table may be some milliseconds behind.
+/// The numbers of a series, which come from one session slot, give its order. A connection without
+/// a slot has records without numbers, and each of its fragmented records has a series of its own.
+/// Only time orders these, and the series. A thread's records are in its chunk in the order in
+/// which they happened, although the clock of an error or a table may lag by some milliseconds.
 pub(crate) fn sort<T>(found: &mut Vec<T>, record: impl Fn(&T) -> (&Head, &Ref)) {
     let series = |head: &Head| (head.conn, epoch_of(head.rec_no));
     let mut last: HashMap<(u64, u32), i64> = HashMap::new();
     let mut began: HashMap<(u64, u64), (i64, usize)> = HashMap::new();
-    // Time, and for those of one time the place where the pass has found them.
+    // By time, and for equal times by the place where the pass found them.
     let mut times: Vec<(i64, usize)> = Vec::with_capacity(found.len());
     for (place, (head, at)) in found.iter().map(&record).enumerate() {
         let last = last.entry((head.conn, at.chunk)).or_insert(head.ts_us);
@@ -407,7 +407,7 @@ pub(crate) fn sort<T>(found: &mut Vec<T>, record: impl Fn(&T) -> (&Head, &Ref)) 
     found.extend(keyed.into_iter().map(|(_, record)| record));
 }
 
-/// Statements that have a `running` line but no completion in the file.
+/// Restores statements that have a `running` line but no completion in the file.
 pub(crate) fn restore_running(drain: &Drain, mut restore: impl FnMut(u64, Open)) {
     let mut heads: Vec<Head> = Vec::new();
     for entry in drain.arena().running() {

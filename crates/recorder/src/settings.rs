@@ -8,16 +8,16 @@ use tacho_settings::{Owner, Setting};
 
 use crate::control::Control;
 
-/// A value of [`Setting::Format`]: the server has not given one yet, and other formats stay as they
-/// are.
-pub const FORMAT_UNSAID: u64 = u64::MAX;
+/// A value of [`Setting::Format`]: the server has not set it yet, so files of other formats stay
+/// unchanged.
+pub const FORMAT_NOT_SET: u64 = u64::MAX;
 
 /// The settings that the writer owns, in the order of the table.
 pub fn of_writer() -> impl Iterator<Item = Setting> {
     Setting::ALL.into_iter().filter(|setting| setting.spec().owner == Owner::Writer)
 }
 
-/// Their values; those of other settings are not used.
+/// Their values; entries of other settings are unused.
 #[derive(Debug)]
 pub(crate) struct Values([AtomicU64; Setting::COUNT]);
 
@@ -34,8 +34,8 @@ impl Values {
 }
 
 impl Default for Values {
-    /// The defaults of the table, but nothing is removed, warned of or changed to another format
-    /// before the server has given its values: a recovery has none, and must not lose anything.
+    /// The defaults of the table, with removal, warnings and format changes off until the server
+    /// has sent its values: a recovery has none, and must not lose anything.
     fn default() -> Values {
         let values = Values(std::array::from_fn(|_| AtomicU64::new(0)));
         for setting in of_writer() {
@@ -43,7 +43,7 @@ impl Default for Values {
                 setting,
                 match setting {
                     Setting::RetentionDays | Setting::DiskWarnPercent => 0,
-                    Setting::Format => FORMAT_UNSAID,
+                    Setting::Format => FORMAT_NOT_SET,
                     _ => setting.default_number(),
                 },
             );
@@ -52,19 +52,19 @@ impl Default for Values {
     }
 }
 
-/// The same values at one moment, for a recorder in another process.
+/// The values at one moment, for a recorder in another process.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "BTreeMap<String, u64>", into = "BTreeMap<String, u64>")]
 pub struct Snapshot(Vec<(Setting, u64)>);
 
 impl Snapshot {
-    /// Those of now.
+    /// The current values.
     #[must_use]
     pub fn of(control: &Control) -> Snapshot {
         Snapshot(of_writer().map(|setting| (setting, control.setting(setting))).collect())
     }
 
-    /// Puts them into effect.
+    /// Applies them.
     pub fn apply(&self, control: &Control) {
         self.0.iter().for_each(|(setting, value)| control.set(*setting, *value));
     }
@@ -80,7 +80,7 @@ impl From<Snapshot> for BTreeMap<String, u64> {
 impl TryFrom<BTreeMap<String, u64>> for Snapshot {
     type Error = String;
 
-    /// Both sides are of the same build, so they know the same settings.
+    /// Both sides come from the same build, so they know the same settings.
     fn try_from(mut named: BTreeMap<String, u64>) -> Result<Snapshot, String> {
         let take = |setting: Setting| {
             let value = named.remove(setting.name());
@@ -110,7 +110,7 @@ mod tests {
         for setting in of_writer() {
             assert_eq!(other.setting(setting), control.setting(setting), "{setting:?}");
         }
-        // Another build is not understood.
+        // The format of another build is rejected.
         for wrong in [text.replace("flush_bytes", "flush_kilobytes"), "{}".to_owned()] {
             assert!(serde_json::from_str::<Snapshot>(&wrong).is_err(), "{wrong}");
         }
@@ -119,12 +119,12 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_lost_before_the_server_has_said_what_is_kept() {
+    fn nothing_is_removed_before_the_server_has_set_the_limits() {
         let control = Control::default();
         for setting in [Setting::RetentionDays, Setting::RetentionBytes, Setting::RetentionFiles] {
             assert_eq!(control.setting(setting), 0, "{setting:?}");
         }
-        assert_eq!(control.setting(Setting::Format), FORMAT_UNSAID);
+        assert_eq!(control.setting(Setting::Format), FORMAT_NOT_SET);
         assert_eq!(control.setting(Setting::FlushIntervalMs), 100);
         assert!(control.is_on(Setting::Digest));
     }

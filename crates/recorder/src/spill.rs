@@ -1,20 +1,19 @@
-//! Files beside the arena, for the pieces of records that are larger than what is free in the
+//! Files beside the arena, for fragments of records that are larger than the free part of the
 //! arena.
 //!
-//! Such a record can only come in if its beginning makes room for its end, before its line can be
-//! written. If the writer had that beginning in its memory alone, it would be lost with the writer.
-//! So it goes here first, and then its chunks are given back.
+//! Such a record can only arrive if its beginning makes room for its end, before its line can be
+//! written. If the writer kept that beginning only in memory, it would be lost with the writer. So
+//! the writer first copies it here, and then recycles its chunks.
 //!
-//! A file of the spill is there for as long as something in it is in no line of the log; a new one
-//! is begun when it is large, so that one slow client does not keep the texts of all others. Its
-//! name is the arena's with a number and the ending `annex`; its mode and owner are the arena's,
-//! because it holds what the arena holds: texts as they came, secrets included. It is one record
-//! after the other, byte for byte as they were in their chunks, so that the mark in a record's
-//! header (`line_seq`) says here what it says there: which line it went into. What a dying writer
-//! had not finished is at the end of a file, and still in the arena: only the writer that has begun
-//! a file puts something into it.
+//! A file of the spill exists while it has a record that is in no line of the log. A new file is
+//! begun when the current one is large, so that one slow client does not keep the texts of all
+//! others. Its name is the arena's with a number and the ending `annex`; its mode and owner are the
+//! arena's, because it has the same content: raw texts, secrets included. Records follow each
+//! other, byte for byte as in their chunks, so the mark in a record's header (`line_seq`) has the
+//! same meaning here: the line of the record. A fragment that a dying writer had not finished is at
+//! the end of a file, and still in the arena: only the writer that began a file appends to it.
 //!
-//! Only the writer, who has the lock of the log, changes anything here.
+//! Only the writer, which holds the lock of the log, changes these files.
 
 use std::fs::File;
 use std::io;
@@ -33,19 +32,18 @@ use crate::drain::Ref;
 /// Ending of the files' names.
 pub const ENDING: &str = "annex";
 
-/// In the index of a chunk: the record is in the spill, in the file with the number that is the
-/// rest.
+/// Bit in the index of a chunk: the record is in the spill, and the other bits are the file's
+/// number.
 const SPILL: u32 = 1 << 31;
 
-/// How many names may be taken before a file is given up.
+/// How many taken names are skipped before a file is given up.
 const LEAPS_MAX: u32 = 64;
 
-/// A file is not continued when it is as large as this.
+/// A file of this size is not continued.
 const FILE_BYTES_MAX: u64 = 16 << 20;
 
 impl Ref {
-    /// Whether the record is in the spill. Its position is counted in units of [`RECORD_ALIGN`]
-    /// there.
+    /// Whether the record is in the spill, where positions are in units of [`RECORD_ALIGN`].
     #[inline]
     pub(crate) fn is_spilled(&self) -> bool {
         self.chunk & SPILL != 0
@@ -56,7 +54,7 @@ impl Ref {
     }
 }
 
-/// An arena to be read, with what is in its spill.
+/// An arena to read, with its spill.
 #[derive(Clone)]
 pub struct ArenaSource {
     pub(crate) arena: Arena,
@@ -64,16 +62,15 @@ pub struct ArenaSource {
 }
 
 impl ArenaSource {
-    /// An arena that is a file. Whoever calls this has the lock of the log, or only looks.
+    /// An arena in a file. The caller holds the lock of the log, or only reads.
     ///
     /// # Errors
-    /// Something is in its spill that cannot be read: the log must not continue as if it were not
-    /// there.
+    /// A file of the spill cannot be read: the log must not continue as if the file did not exist.
     pub fn open(arena: Arena, path: &Path) -> Result<ArenaSource, ArenaError> {
         Ok(ArenaSource { arena, spill: Spill::open(path, arena.geometry().chunk_bytes)? })
     }
 
-    /// An arena that was just made: nothing is in its spill.
+    /// An arena that was just created: its spill is empty.
     #[must_use]
     pub fn of_new(made: &ArenaFile) -> ArenaSource {
         let arena = made.arena();
@@ -81,20 +78,20 @@ impl ArenaSource {
     }
 }
 
-/// Without a spill: what would be there is in the writer's memory.
+/// Without a spill: such fragments stay in the writer's memory.
 impl From<Arena> for ArenaSource {
     fn from(arena: Arena) -> ArenaSource {
         ArenaSource { arena, spill: Spill::default() }
     }
 }
 
-/// One file.
+/// One file of the spill.
 #[derive(Clone)]
 struct Part {
     number: u32,
     path: PathBuf,
     file: Arc<File>,
-    /// Where its records end, bytes.
+    /// End of its records, bytes.
     end: u64,
     /// Records that are in no line yet.
     unsettled: u32,
@@ -102,17 +99,17 @@ struct Part {
     max_seq: u64,
 }
 
-/// See the module documentation.
+/// The spill of one arena, see the module documentation.
 #[derive(Clone, Default)]
 pub(crate) struct Spill {
-    /// Where the arena is; `None`: there is no place for a spill.
+    /// Path of the arena; `None`: there is no place for a spill.
     arena: Option<PathBuf>,
     record_bytes_max: u32,
     parts: Vec<Part>,
-    /// The one that is continued.
+    /// The file that is being written.
     open: Option<u32>,
     next_number: u32,
-    /// What was there before, and was not reported yet; the last one first.
+    /// Records of earlier writers that were not reported yet; the last one first.
     unread: Vec<Ref>,
     damaged: u64,
     error: Option<Arc<ArenaError>>,
@@ -135,10 +132,11 @@ impl Spill {
         let mut spill = Spill::empty(arena, record_bytes_max);
         for (number, path) in listed {
             if let Err(error) = spill.take_up(number, &path) {
-                // The directory may be open to everybody, and what is in here is believed.
+                // All users may write to the directory, and the content of a spill is trusted.
                 match error {
                     ArenaError::Foreign { .. } => {}
-                    // What was there when it was listed is gone: others may remove their own.
+                    // The file was removed after it was listed: other users may remove their own
+                    // files.
                     ArenaError::Io { ref source, .. }
                         if source.kind() == io::ErrorKind::NotFound => {}
                     ArenaError::Planted { .. } => spill.error = Some(Arc::new(error)),
@@ -170,7 +168,7 @@ impl Spill {
         Ok(())
     }
 
-    /// Size of the record at `offset`; `None`: the file ends there, or within it.
+    /// Size of the record at `offset`; `None`: the file ends there or inside the record.
     fn record_at(&mut self, file: &File, offset: u64, file_bytes: u64) -> io::Result<Option<u32>> {
         if offset + RECORD_HEADER_BYTES as u64 > file_bytes {
             return Ok(None);
@@ -201,7 +199,7 @@ impl Spill {
         Some(at)
     }
 
-    /// Puts a record at the end. `None`: it has no room.
+    /// Appends a record. `None`: there is no space.
     #[cold]
     #[inline(never)]
     pub(crate) fn append(&mut self, record: &[u8]) -> Option<Ref> {
@@ -215,7 +213,7 @@ impl Spill {
         };
         let part = self.parts.get_mut(place)?;
         if let Err(source) = part.file.write_all_at(record, part.end) {
-            // A part of it may be there, and nothing must come behind that.
+            // A part of the record may be in the file, and nothing may follow it.
             self.open = None;
             let error = io_error("writing the annex of the arena", &part.path)(source);
             self.error = Some(Arc::new(error));
@@ -236,7 +234,7 @@ impl Spill {
         let (number, path, file) = loop {
             let number = self.next_number;
             let path = part_path(self.arena.as_ref()?, number);
-            // Not again where something is in the way.
+            // Not again with a name that is taken.
             self.next_number = number.saturating_add(1);
             let made = match number < SPILL {
                 true => private_file::create(&path),
@@ -273,24 +271,24 @@ impl Spill {
     #[inline(never)]
     pub(crate) fn fetch<'b>(&self, at: Ref, buffer: &'b mut [u8]) -> Option<&'b [u8]> {
         let to = buffer.get_mut(..at.bytes as usize)?;
-        // What cannot be read is counted as damaged by its reader.
+        // The reader counts records that cannot be read as damaged.
         self.part(at)?.file.read_exact_at(to, at.offset()).ok()?;
         Some(to)
     }
 
-    /// A record is not needed, and makes no sense.
+    /// Removes a malformed record from the counts.
     pub(crate) fn forget(&mut self, at: Ref) {
         if let Some(part) = self.part_mut(at) {
             part.unsettled = part.unsettled.saturating_sub(1);
         }
     }
 
-    /// A record went into line `seq`.
+    /// A record became part of line `seq`.
     #[cold]
     #[inline(never)]
     pub(crate) fn settle(&mut self, at: Ref, seq: u64) {
         if let Err(error) = self.mark(at, seq) {
-            // Its line is written all the same.
+            // Its line is written nevertheless.
             self.error = Some(Arc::new(error));
         }
         if let Some(part) = self.part_mut(at) {
@@ -302,7 +300,7 @@ impl Spill {
     /// Writes the mark of a record.
     ///
     /// # Errors
-    /// It has its old one.
+    /// The record keeps its old mark.
     #[cold]
     #[inline(never)]
     pub(crate) fn mark(&self, at: Ref, seq: u64) -> Result<(), ArenaError> {
@@ -312,7 +310,7 @@ impl Spill {
         marked.map_err(io_error("marking a record in the annex of the arena", &part.path))
     }
 
-    /// Removes what is in lines up to `written_seq`, file by file.
+    /// Removes records that are in lines up to `written_seq`, file by file.
     #[inline]
     pub(crate) fn remove_written(&mut self, written_seq: u64) {
         if !self.parts.is_empty() && self.unread.is_empty() {
@@ -328,7 +326,7 @@ impl Spill {
             if part.unsettled > 0 || part.max_seq > written_seq {
                 return true;
             }
-            // Never continued: what failed to be removed is not looked at again by this writer.
+            // Never continued: this writer does not retry a removal that failed.
             *open = open.filter(|number| *number != part.number);
             if let Err(failed) = remove(&part.path) {
                 *error = Some(Arc::new(failed));
@@ -337,22 +335,22 @@ impl Spill {
         });
     }
 
-    /// Files that make no sense from some place on, since the last call.
+    /// Number of files that are malformed from some place on, since the last call.
     pub(crate) fn take_damaged(&mut self) -> u64 {
         std::mem::take(&mut self.damaged)
     }
 
-    /// What went wrong since the last call.
+    /// The error since the last call.
     pub(crate) fn take_error(&mut self) -> Option<Arc<ArenaError>> {
         self.error.take()
     }
 }
 
-/// How far to continue where another user has taken a name: the numbers that follow may be taken,
-/// too, but not those that cannot be known beforehand. At least 1.
+/// How many numbers to skip if another user has taken a name: following numbers may also be taken,
+/// but unpredictable ones cannot. At least 1.
 fn leap() -> u32 {
     let mut random = [0; 2];
-    // Without entropy it is the next number.
+    // Without entropy, the next number.
     getrandom::fill(&mut random).map_or(1, |()| u32::from(u16::from_le_bytes(random)) + 1)
 }
 
@@ -379,7 +377,7 @@ pub fn files(arena: &Path) -> Result<Vec<(u32, PathBuf)>, ArenaError> {
         let number = rest.and_then(|rest| rest.strip_suffix(ENDING)?.strip_suffix('.'));
         if let Some(number) = number.and_then(|number| number.parse().ok())
             && number < SPILL
-            // Not another way to write it.
+            // Only the canonical spelling of the number.
             && path.file_name() == part_path(arena, number).file_name()
         {
             found.push((number, path));
@@ -392,14 +390,14 @@ pub fn files(arena: &Path) -> Result<Vec<(u32, PathBuf)>, ArenaError> {
 /// Removes the whole spill of an arena.
 ///
 /// # Errors
-/// Some of it cannot be removed. What belongs to other users is left alone.
+/// Some of it cannot be removed. Files of other users are left alone.
 pub fn remove_all(arena: &Path) -> Result<(), ArenaError> {
     let mut removed = Ok(());
     for (_, path) in files(arena)? {
         if path.symlink_metadata().is_ok_and(|found| found.uid() != private_file::user_id()) {
             continue;
         }
-        // All of them, whatever becomes of one.
+        // Continues after a failure.
         removed = removed.and(remove(&path));
     }
     removed

@@ -1,6 +1,6 @@
 //! The system clock is set back while recording continues: lines keep their order within a
-//! connection, `seq` has no gap, and nothing is lost. Their times are those of the clock, as it
-//! was.
+//! connection, `seq` has no gap, and no record is lost. The times of lines are those that the clock
+//! showed.
 
 mod support;
 
@@ -26,14 +26,14 @@ fn end(conn: u64, query_id: u64) -> Event {
     Event { present: 0, shown_bytes: u32::MAX, ..event(RecordKind::End, conn, query_id, b"") }
 }
 
-/// The number behind the name of a field.
+/// The number after the name of a field.
 fn number(line: &str, field: &str) -> u64 {
     let (_, rest) = line.split_once(&format!("\"{field}\":")).expect(field);
     let digits = rest.split(|c: char| !c.is_ascii_digit()).next().expect("digits");
     digits.parse().expect("a number")
 }
 
-/// Numbered without a gap, and without a word of a loss.
+/// Asserts that the lines are numbered without a gap, and that no loss is reported.
 fn assert_whole(place: &TestLog, lines: &[String]) {
     for (line, seq) in lines.iter().zip(1..) {
         assert_eq!(number(line, "seq"), seq, "{line}");
@@ -49,8 +49,8 @@ fn of_conn(lines: &[String], conn: u64) -> Vec<u64> {
     lines.iter().filter(is_of).map(|line| number(line, "query_id")).collect()
 }
 
-/// Each statement begins a minute before the one before it, and ends as long before its own start;
-/// enough of them for many chunks, whose first records then are in the wrong order of time.
+/// Each statement begins a minute before the previous one and ends a minute before its own start.
+/// There are enough for many chunks, whose first records are then in the wrong order of time.
 fn record(probe: &Probe, conns: u64, statements: u64, mut after_each: impl FnMut(u64)) {
     let now_us = sys::now_us();
     let mut threads: Vec<Thread> = (0..conns).map(|_| Thread::default()).collect();
@@ -68,7 +68,7 @@ fn record(probe: &Probe, conns: u64, statements: u64, mut after_each: impl FnMut
 fn lines_keep_their_order_when_the_clock_goes_back_all_the_time() {
     const CONNS: u64 = 3;
     const STATEMENTS: u64 = 500;
-    // Rounds in between, or all in one.
+    // Rounds in between, or all in one round.
     for every in [1, 7, STATEMENTS] {
         let place = place();
         let file = place.arena();
@@ -89,8 +89,8 @@ fn lines_keep_their_order_when_the_clock_goes_back_all_the_time() {
     }
 }
 
-/// The time of a line is that of its start, whatever was before; how long it took is not from this
-/// clock.
+/// The time of a line is that of its start, whatever preceded it; its duration does not come from
+/// this clock.
 #[test]
 fn each_line_has_the_time_that_the_clock_showed() {
     let place = place();
@@ -114,8 +114,8 @@ fn each_line_has_the_time_that_the_clock_showed() {
     }
 }
 
-/// What is closed because another statement starts stands behind what ended before, although that
-/// start is earlier by the clock.
+/// A statement that is closed because another one starts follows the statements that ended before,
+/// although that start is earlier by the clock.
 #[test]
 fn a_statement_without_an_end_stands_where_it_was() {
     let place = place();

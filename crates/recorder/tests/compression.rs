@@ -1,5 +1,5 @@
-//! Compression beside a writer: all that is closed becomes smaller, what does not work is told and
-//! left as it is, and a writer that goes away takes the thread with it.
+//! Compression beside a writer: all closed files are compressed, failures are reported and leave
+//! the file unchanged, and a writer that ends stops its thread.
 
 mod support;
 
@@ -28,7 +28,7 @@ fn fill(place: &TestLog, bytes: usize) {
     }
 }
 
-/// What there is of the closed files.
+/// The closed files in the directory.
 fn closed(place: &TestLog) -> BTreeSet<String> {
     place.names().filter(|name| (1..COUNT).any(|it| name.starts_with(&stem(it)))).collect()
 }
@@ -39,23 +39,23 @@ fn with_ending(ending: &str) -> BTreeSet<String> {
 
 fn writer(place: &TestLog, arena: Arena) -> (Writer, Arc<Control>, Arc<Status>) {
     let control = Arc::new(Control::default());
-    // Before it is said that there is no other format, a file may be needed as it is.
+    // Until the format is known to be off, a file may be needed unchanged.
     control.set(Setting::Format, 0);
     let (writer, status) = place.writer_with(arena, COUNT, control.clone());
     (writer, control, status)
 }
 
 #[test]
-fn what_is_closed_becomes_smaller_and_what_fails_is_tried_again() {
+fn closed_files_are_compressed_and_failures_are_retried() {
     let place = place();
     fill(&place, 10_000);
     let arena = place.arena();
     let (mut writer, control, status) = writer(&place, arena.arena());
     let compressed = || status.files_compressed.load(Ordering::Relaxed);
     (0..5).for_each(|_| assert!(writer.round()));
-    assert_eq!(closed(&place), with_ending("jsonl"), "who says nothing keeps them as they are");
+    assert_eq!(closed(&place), with_ending("jsonl"), "unchanged without the setting");
 
-    // Something is in the way of the second one.
+    // An obstacle for the second file.
     let obstacle = place.log.join(format!("{}.jsonl.zst.new", stem(2)));
     fs::create_dir(&obstacle).expect("makes");
     control.set(Setting::Compression, 1);
@@ -63,7 +63,7 @@ fn what_is_closed_becomes_smaller_and_what_fails_is_tried_again() {
     let warnings = place.said(Severity::Warning);
     assert!(warnings[0].contains(&stem(2)) && warnings[0].contains("is not compressed"));
     assert!(place.log.join(format!("{}.jsonl", stem(2))).exists());
-    assert_eq!(compressed(), 1, "not at once the next: it may be the disk");
+    assert_eq!(compressed(), 1, "not the next one at once: it may be the disk");
 
     fs::remove_dir(&obstacle).expect("removes");
     control.set(Setting::Compression, 0);
@@ -77,17 +77,17 @@ fn what_is_closed_becomes_smaller_and_what_fails_is_tried_again() {
         assert!(text.starts_with(&format!("{{\"v\":1,\"seq\":{seq},")) && text.len() > 10_000);
         assert!(bytes.len() < 1000);
     }
-    // The one with the last line is continued.
+    // The file with the last line is continued.
     assert!(place.lines()[0].starts_with(&format!("{{\"v\":1,\"seq\":{COUNT},")));
     drop(writer);
     arena.remove().expect("removes");
 }
 
 #[test]
-fn a_writer_that_goes_takes_the_thread_with_it() {
+fn a_writer_that_ends_stops_its_thread() {
     let place = place();
-    // Long enough that the thread is at it when the writer goes, mostly; whatever it was at, the
-    // same holds.
+    // Long enough that the thread is usually at work when the writer ends; the assertions hold in
+    // any case.
     fill(&place, 20_000_000);
     let arena = place.arena();
     let (mut writer, control, _) = writer(&place, arena.arena());

@@ -1,5 +1,5 @@
-//! Records whose header makes sense and whose rest does not: each is counted as lost, and no
-//! line says what is unknown.
+//! Records with a valid header and a damaged body: each is counted as lost, and no line claims what
+//! is unknown.
 
 mod support;
 
@@ -13,12 +13,12 @@ use tacho_ring::arena::Arena;
 use tacho_ring::codec::{Event, RecordKind};
 use tacho_ring::layout::{FRAGMENT_FIRST, FRAGMENT_LAST};
 
-/// An end as the adapter sends it: what the statement was, its start says.
+/// An end as the adapter sends it: the statement's properties are in its start.
 fn end(conn: u64, query_id: u64) -> Event {
     Event { present: 0, shown_bytes: u32::MAX, ..event(RecordKind::End, conn, query_id, b"") }
 }
 
-/// Makes the record unreadable: its strings are longer than all of it.
+/// Makes the record unreadable: its strings are longer than the record.
 fn damage(arena: &Arena, at: Ref) {
     const STRING_BYTES_AT: usize = 80;
     let place = arena.chunk_base(at.chunk).wrapping_add(at.position as usize + STRING_BYTES_AT);
@@ -26,7 +26,8 @@ fn damage(arena: &Arena, at: Ref) {
     unsafe { place.cast::<u16>().write(u16::MAX) };
 }
 
-/// Records these events, damages those of `kind`, and returns the lines that are written.
+/// Records these events, damages those of `kind`, and returns the lines that are written and the
+/// number of damaged records.
 fn lines_with_damaged(kind: RecordKind, events: &[Event]) -> (Vec<String>, u64) {
     let place = place();
     let file = place.arena();
@@ -55,7 +56,7 @@ fn record(file: &ArenaFile, events: &[Event]) {
     }
 }
 
-/// The lines before the one that tells of the loss.
+/// The lines before the one that reports the loss.
 fn told(place: &TestLog, count: u64) -> Vec<String> {
     let mut lines = place.lines();
     let last = lines.pop().expect("a line");
@@ -67,7 +68,7 @@ fn told(place: &TestLog, count: u64) -> Vec<String> {
 }
 
 #[test]
-fn of_an_unreadable_end_nobody_says_that_all_went_well() {
+fn a_statement_with_an_unreadable_end_is_not_reported_as_successful() {
     let (lines, _) = lines_with_damaged(
         RecordKind::End,
         &[event(RecordKind::Start, 1, 7, b"DELETE FROM t"), end(1, 7)],
@@ -79,7 +80,7 @@ fn of_an_unreadable_end_nobody_says_that_all_went_well() {
 }
 
 #[test]
-fn an_unreadable_start_is_counted_and_its_end_is_told() {
+fn an_unreadable_start_is_counted_and_its_end_has_a_line() {
     let (lines, _) = lines_with_damaged(
         RecordKind::Start,
         &[event(RecordKind::Start, 1, 7, b"DELETE FROM t"), end(1, 7)],
@@ -105,7 +106,7 @@ fn unreadable_messages_on_the_way_are_counted() {
 }
 
 #[test]
-fn a_line_by_itself_is_counted_and_the_message_before_it_is_told() {
+fn an_unreadable_single_record_is_counted_and_its_message_has_a_line() {
     let (lines, _) = lines_with_damaged(
         RecordKind::Connect,
         &[
@@ -132,7 +133,7 @@ fn an_unreadable_piece_of_a_large_text_is_counted() {
     let mut pieces = 0;
     Drain::new(arena).pass(|head, at| {
         if head.fragment == FRAGMENT_LAST {
-            // The length of its text.
+            // The length of the text.
             let base = arena.chunk_base(at.chunk).wrapping_add(at.position as usize + 64);
             // SAFETY: as in `damage`.
             unsafe { base.cast::<u32>().write(u32::MAX) };

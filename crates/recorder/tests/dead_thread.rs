@@ -1,5 +1,5 @@
-//! A thread of the server that dies while it writes a record: its chunk stays BUSY, and nobody
-//! waits for it. One record is lost and reported; what was recorded before it and after it is
+//! A thread of the server that dies while it writes a record: its chunk stays BUSY, and no
+//! component waits for it. One record is lost and reported; records before and after it are
 //! written.
 
 mod support;
@@ -17,15 +17,15 @@ use tacho_ring::codec::{Event, RecordKind};
 
 const SECOND_US: i64 = 1_000_000;
 const HOUR_US: i64 = 3_600 * SECOND_US;
-/// Some time since the machine was started.
+/// An arbitrary time after the start of the machine.
 const NOW_US: i64 = 1_000 * HOUR_US;
 
 fn point(conn: u64, query_id: u64, text: &'static [u8]) -> Event {
     event(RecordKind::Point, conn, query_id, text)
 }
 
-/// Turns the only chunk that is owned and idle into what its owner leaves that dies inside: BUSY,
-/// and behind its last record bytes that were not committed.
+/// Turns the only owned, idle chunk into the chunk of an owner that died while it wrote: BUSY, with
+/// uncommitted bytes behind the last record.
 fn die_inside(arena: &Arena) -> u32 {
     let mut end = None;
     Drain::new(*arena).pass(|_, at| end = Some((at.chunk, at.position + at.bytes)));
@@ -35,13 +35,13 @@ fn die_inside(arena: &Arena) -> u32 {
     assert_eq!(chunk::state_of(word), IDLE);
     control.state.store(word ^ (IDLE ^ BUSY), Ordering::Relaxed);
     let place = arena.chunk_base(index).wrapping_add(position as usize + 4);
-    // SAFETY: behind the commit word of a record that is not there yet, within its chunk, which is
-    // far from full; nothing else uses the arena at this time.
+    // SAFETY: behind the commit word of the next record, within its chunk, which is far from full;
+    // nothing else uses the arena at this time.
     unsafe { place.write_bytes(0xa5, 100) };
     index
 }
 
-/// What a thread records before it dies; it is gone when this returns.
+/// Records the events on a thread that has ended when this returns.
 fn record_and_die<const N: usize>(file: &ArenaFile, events: fn() -> [Event; N]) -> u32 {
     let arena = file.arena();
     std::thread::scope(|scope| {
@@ -64,19 +64,19 @@ fn lines_with(place: &TestLog, part: &str) -> Vec<String> {
 }
 
 #[test]
-fn nobody_waits_for_a_thread_that_died_inside() {
+fn a_thread_that_died_while_writing_blocks_no_other() {
     let place = place();
     let file = place.arena();
     let arena = file.arena();
     let all_free = arena.free_count();
     let mut writer = place.writer(arena);
     record_and_die(&file, || [point(1, 1, b"SELECT 'before'"), point(2, 2, b"SELECT 'other'")]);
-    // Its connection continues in another thread, as in a pool of them, and so do others.
+    // Its connection continues on another thread, as in a thread pool, and so do others.
     let probe = Probe::new(arena, 1);
     let mut thread = Thread::default();
     emit(&probe, &mut thread, &point(1, 3, b"SELECT 'behind'"));
     assert!(writer.round());
-    // Nothing has to wait until it is known that it is dead.
+    // These need not wait until the thread is known to be dead.
     assert_eq!(lines_with(&place, "\"sql\":\"SELECT ").len(), 3, "{:?}", place.lines());
     assert_eq!(lost_corrupt(&arena), 0);
 
@@ -98,11 +98,11 @@ fn nobody_waits_for_a_thread_that_died_inside() {
     let warned = place.said(Severity::Warning);
     assert_eq!(warned.len(), 1, "{warned:?}");
     assert!(warned[0].starts_with("1 records were lost (corrupt)"), "{warned:?}");
-    // Its chunk can be used again: only that of the living thread is not.
+    // Its chunk can be reused; only that of the living thread cannot.
     assert_eq!(arena.free_count(), all_free - 1);
 }
 
-/// A statement whose thread is dead has no end: that is said, and of no other.
+/// The statement of a dead thread has no end: its line says so, and no other line.
 #[test]
 fn the_statement_of_a_dead_thread_is_left_open() {
     let place = place();
@@ -117,7 +117,7 @@ fn the_statement_of_a_dead_thread_is_left_open() {
 }
 
 #[test]
-fn it_is_passed_after_a_bounded_wait_and_not_before() {
+fn its_chunk_is_closed_after_a_bounded_wait_and_not_before() {
     let place = place();
     let file = place.arena();
     let index = record_and_die(&file, || [point(1, 1, b"SELECT 1")]);
@@ -127,7 +127,7 @@ fn it_is_passed_after_a_bounded_wait_and_not_before() {
     assert_eq!(drain.bury_dead(NOW_US + 2 * SECOND_US), 0, "the wait is not over");
     assert_eq!(drain.bury_dead(NOW_US + 2 * SECOND_US + 1), 1);
     assert_eq!(drain.bury_dead(NOW_US + HOUR_US), 0, "it is counted once");
-    drain.pass(|_, _| panic!("what was not committed is no record"));
+    drain.pass(|_, _| panic!("uncommitted bytes are not a record"));
 }
 
 /// However long it takes: a thread that exists may still be writing.
@@ -146,9 +146,9 @@ fn a_living_thread_keeps_its_chunk() {
     }
 }
 
-/// Without `/proc` no thread is known to be dead.
+/// Without `/proc` no thread counts as dead.
 #[test]
-fn where_threads_are_not_listed_nobody_is_taken_for_dead() {
+fn without_a_list_of_threads_none_is_taken_for_dead() {
     let place = place();
     let file = place.arena();
     record_and_die(&file, || [point(1, 1, b"SELECT 1")]);

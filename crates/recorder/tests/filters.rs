@@ -1,5 +1,4 @@
-//! A writer whose filters come from another process: what a record was judged by may be later than
-//! it.
+//! A writer whose filters come from another process: a record may arrive before its filter.
 
 mod support;
 
@@ -17,7 +16,7 @@ use tacho_recorder::writer::Writer;
 use tacho_ring::arena::Arena;
 use tacho_ring::codec::RecordKind;
 
-/// A rule that is asked when the statement has ended.
+/// A rule that is evaluated at the end of a statement.
 const NO_LITERALS: &str = r#"{"rules": [{"errno": "any", "not": {"errno": 1}, "redact": "LITERALS", "action": "record"}]}"#;
 
 /// A server and its recorder.
@@ -54,7 +53,7 @@ impl Pair {
         self.arena.shared().settings.0.filter_version.store(version, Ordering::Relaxed);
     }
 
-    /// The socket brings what is new.
+    /// Transfers new filters, as the socket does.
     fn bring(&self, known: u64) {
         FilterList::newer_than(&self.server, known).expect("there is one").apply(&self.recorder);
     }
@@ -77,7 +76,7 @@ fn texts(place: &TestLog) -> Vec<String> {
 }
 
 #[test]
-fn what_a_filter_has_let_through_waits_for_it() {
+fn records_wait_for_the_filter_that_let_them_through() {
     let place = place();
     let file = place.arena();
     let mut pair = Pair::new(&place, file.arena());
@@ -89,11 +88,11 @@ fn what_a_filter_has_let_through_waits_for_it() {
     pair.statement();
     for _ in 0..3 {
         assert!(!pair.writer.round(), "it waits");
-        assert!(!pair.writer.finish(), "also where it is to end");
+        assert!(!pair.writer.finish(), "also at the end");
     }
-    assert!(!pair.writer.may_let_go(), "what is found is in nobody's hands but its own");
+    assert!(!pair.writer.may_release(), "the records are only in its memory");
     assert_eq!(texts(&place).len(), 1);
-    // One that changes on and on keeps nothing back for longer than its own way.
+    // A filter that changes all the time delays records only until it arrives.
     pair.set_filter("");
     pair.bring(0);
     pair.set_filter(NO_LITERALS);
@@ -106,10 +105,10 @@ fn what_a_filter_has_let_through_waits_for_it() {
     assert_eq!(place.said(Severity::Error), Vec::<String>::new());
 }
 
-/// The number in the arena is not true, or the server's thread hangs: statements do not wait for
-/// ever, and nothing gets into the log that a filter might keep out.
+/// The number in the arena is wrong, or the server's thread hangs: statements do not wait for ever,
+/// and the log gets nothing that a filter might remove.
 #[test]
-fn a_filter_that_never_comes_is_not_waited_for_for_ever() {
+fn the_writer_does_not_wait_for_ever_for_a_filter() {
     let place = place();
     let file = place.arena();
     let mut pair = Pair::new(&place, file.arena());
@@ -122,9 +121,9 @@ fn a_filter_that_never_comes_is_not_waited_for_for_ever() {
     }
     assert_eq!(texts(&place), ["<redacted>"]);
     let said = place.said(Severity::Error);
-    assert!(said.len() == 1 && said[0].contains("has not come"), "{said:?}");
+    assert!(said.len() == 1 && said[0].contains("not received after 10 s"), "{said:?}");
     pair.statement();
-    assert!(pair.writer.round(), "not again");
+    assert!(pair.writer.round(), "no second wait");
     assert_eq!(texts(&place), ["<redacted>", "<redacted>"]);
     assert_eq!(place.said(Severity::Error).len(), 1);
 }

@@ -1,5 +1,5 @@
-//! Recovery of an arena and its spill that nobody vouches for: it may find nonsense, but it ends,
-//! does not panic, and what it writes are lines.
+//! Recovery of an untrusted arena and spill: with any content, it ends, does not panic, and writes
+//! only valid lines.
 //!
 //! [`drive`] is also the body of the fuzz target `recovery`. Here it runs over the target's seeds.
 
@@ -19,7 +19,7 @@ use tacho_recorder::control::Control;
 use tacho_recorder::{arena_list, recover, spill};
 use tacho_ring::codec::RecordKind;
 
-/// Makes an arena with some records in it, damages it, gives it a spill, and recovers it.
+/// Creates an arena with some records, damages it, gives it a spill, and recovers it.
 ///
 /// ```text
 /// 0  u16  bytes of the damage
@@ -40,7 +40,7 @@ pub fn drive(input: &[u8]) {
     damage(&file.arena(), patches);
     let spill_path = file.path().with_extension(format!("0.{}", spill::ENDING));
     put(&spill_path, spilled);
-    // Nobody has its lock any more.
+    // No process has its lock any more.
     drop(file);
     std::fs::create_dir(&place.log).expect("makes");
     if !list.is_empty() {
@@ -85,7 +85,7 @@ mod tests {
     use super::drive;
 
     #[test]
-    fn nonsense_does_no_harm() {
+    fn damaged_arenas_do_no_harm() {
         let folder =
             std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/recovery");
         let seeds = std::fs::read_dir(folder).expect("the folder of seeds");

@@ -1,5 +1,5 @@
-//! Statements for whose text there is not enough memory: the writer continues without the text.
-//! The allocator of this program refuses large pieces beyond a limit, as the system does.
+//! Statements with not enough memory for their text: the writer continues without the text. This
+//! program's allocator refuses large pieces beyond a limit, as the system does.
 
 mod support;
 
@@ -14,11 +14,11 @@ use tacho_recorder::control::Severity;
 use tacho_recorder::writer::Writer;
 use tacho_ring::codec::{Bytes, Event, RecordKind, STRING_USER};
 
-/// Bytes that are allocated, the most there ever were, and how many there may be.
+/// Allocated bytes, their peak, and their limit.
 static USED: AtomicUsize = AtomicUsize::new(0);
 static PEAK: AtomicUsize = AtomicUsize::new(0);
 static LIMIT: AtomicUsize = AtomicUsize::new(usize::MAX);
-/// Smaller pieces are never refused: they are none that a text takes.
+/// Smaller pieces are never refused: texts do not use them.
 const SMALL_BYTES: usize = 64 << 10;
 
 struct Limited;
@@ -70,7 +70,7 @@ fn alone() -> MutexGuard<'static, ()> {
     TURN.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
-/// From now on `bytes` more may be used.
+/// From now on, `bytes` more may be used.
 fn limit(bytes: usize) {
     LIMIT.store(USED.load(Ordering::Relaxed) + bytes, Ordering::Relaxed);
 }
@@ -84,15 +84,16 @@ fn with_user(mut event: Event) -> Event {
     event
 }
 
-struct Told {
+struct Output {
     /// The line of the statement with the text.
     line: String,
-    /// What the error log heard.
+    /// The messages of the error log.
     errors: Vec<String>,
 }
 
-/// Records a statement with this text between two others, while only so much memory is left.
-fn record(place: &TestLog, text: &'static [u8], arena_bytes: u64, room_bytes: usize) -> Told {
+/// Records a statement with this text between two others, while only `room_bytes` of memory are
+/// left.
+fn record(place: &TestLog, text: &'static [u8], arena_bytes: u64, room_bytes: usize) -> Output {
     let made = ArenaFile::create(&place.arenas, arena_bytes, &place.log, "").expect("makes");
     made.arena().shared().settings.0.logging.store(1, Ordering::Relaxed);
     let mut writer: Writer = place.writer(made.arena());
@@ -113,14 +114,14 @@ fn record(place: &TestLog, text: &'static [u8], arena_bytes: u64, room_bytes: us
     drop(writer);
     made.remove().expect("removes");
     let lines = place.lines();
-    // The large one may have a `running` line, with its text, and one that completes it.
+    // The large one may have a `running` line with its text, and a line that completes it.
     assert!(lines[0].contains("'before'"), "the first of {}", lines.len());
     let of = |id: u64| format!("\"query_id\":{id},\"user\":\"app\"");
     let ended: Vec<_> = lines.iter().filter(|l| l.contains("\"outcome\":\"ok\"")).collect();
     assert_eq!(ended.len(), 3);
     assert!(ended[1].contains(&of(2)) && ended[2].contains("'after'"));
     let line = lines.iter().find(|line| line.contains(&of(2))).expect("a line").clone();
-    Told { line, errors: place.said(Severity::Error) }
+    Output { line, errors: place.said(Severity::Error) }
 }
 
 fn long_text(begin: &str, filling: &[u8], bytes: usize) -> &'static [u8] {
@@ -132,7 +133,7 @@ fn long_text(begin: &str, filling: &[u8], bytes: usize) -> &'static [u8] {
     text.leak()
 }
 
-/// How a text came through.
+/// The result for a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Fate {
     Gone,
@@ -140,8 +141,8 @@ enum Fate {
     Whole,
 }
 
-fn fate_of(told: &Told, text: &[u8], redacted: &str) -> Fate {
-    let Told { line, errors } = told;
+fn fate_of(output: &Output, text: &[u8], redacted: &str) -> Fate {
+    let Output { line, errors } = output;
     let size = format!("\"sql_bytes\":{}", text.len());
     if !line.contains("\"sql\":") {
         assert!(line.contains(&size), "{line}");
@@ -160,9 +161,9 @@ fn fate_of(told: &Told, text: &[u8], redacted: &str) -> Fate {
     Fate::Whole
 }
 
-/// Every amount of memory, from none to plenty: no step of the work may end the process.
+/// Every amount of memory, from none to plenty: no step may end the process.
 #[track_caller]
-fn try_every_room(text: &'static [u8], arena_bytes: u64, redacted: &str) -> Vec<Fate> {
+fn try_every_limit(text: &'static [u8], arena_bytes: u64, redacted: &str) -> Vec<Fate> {
     let step = text.len() / 2;
     let mut fates: Vec<Fate> = (0..22)
         .map(|n| {
@@ -179,28 +180,28 @@ fn try_every_room(text: &'static [u8], arena_bytes: u64, redacted: &str) -> Vec<
 const MIB: usize = 1 << 20;
 
 #[test]
-fn a_text_that_is_put_together_in_the_arena() {
+fn a_text_that_is_assembled_from_the_arena() {
     let _turn = alone();
     let text = long_text("SELECT '", b"0123456789abcdef", MIB);
-    assert_eq!(try_every_room(text, 8 << 20, ""), [Fate::Gone, Fate::Whole]);
+    assert_eq!(try_every_limit(text, 8 << 20, ""), [Fate::Gone, Fate::Whole]);
 }
 
 #[test]
 fn a_text_that_leaves_the_arena_piece_by_piece() {
     let _turn = alone();
     let text = long_text("SELECT '", b"0123456789abcdef", 2 * MIB);
-    assert_eq!(try_every_room(text, 1 << 20, ""), [Fate::Gone, Fate::Whole]);
+    assert_eq!(try_every_limit(text, 1 << 20, ""), [Fate::Gone, Fate::Whole]);
 }
 
-/// Each byte becomes six in JSON, and its base64.
+/// Each byte becomes six in JSON, plus its base64.
 #[test]
 fn a_line_much_larger_than_its_text() {
     let _turn = alone();
     let text = long_text("SELECT '", b"\x01\xFF\x02\x03", MIB);
-    assert_eq!(try_every_room(text, 8 << 20, ""), [Fate::Gone, Fate::Whole]);
+    assert_eq!(try_every_limit(text, 8 << 20, ""), [Fate::Gone, Fate::Whole]);
 }
 
-/// What may be a password is never shown for want of memory.
+/// A possible password is never shown because of a lack of memory.
 #[test]
 fn a_text_with_a_secret() {
     let _turn = alone();
@@ -208,11 +209,11 @@ fn a_text_with_a_secret() {
     let text = long_text("CREATE USER u IDENTIFIED BY 'hidden'; SELECT ", filling, MIB / 2);
     let text: &'static [u8] = [text, b"1"].concat().leak();
     let redacted = "CREATE USER u IDENTIFIED BY <secret>";
-    let fates = try_every_room(text, 8 << 20, redacted);
+    let fates = try_every_limit(text, 8 << 20, redacted);
     assert_eq!(fates, [Fate::Gone, Fate::Redacted, Fate::Whole]);
 }
 
-/// An error message quotes the statement. Whether that is a secret, nobody can tell then.
+/// An error message quotes the statement. Without the text, it is unknown whether that is a secret.
 #[test]
 fn the_message_of_a_text_that_is_gone() {
     let _turn = alone();
@@ -234,8 +235,8 @@ fn the_message_of_a_text_that_is_gone() {
     assert!(line.contains("\"sql_bytes\":") && !line.contains("hidden"), "{line}");
 }
 
-/// Beside the text that was sent there are the one that is put together and the line. (What is
-/// in the arena is the arena's.)
+/// Besides the text that was sent there are two copies: the assembled text and the line. (The copy
+/// in the arena belongs to the arena.)
 #[test]
 fn a_huge_text_costs_twice_its_size() {
     const TEXT_BYTES: usize = 60 * MIB;

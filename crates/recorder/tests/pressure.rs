@@ -1,5 +1,5 @@
-//! The writer when the arena is short, the log cannot be written, or several arenas are left:
-//! each of these histories once hung the producers or lost records without a word.
+//! The writer when the arena is short, the log cannot be written, or several arenas are left: each
+//! of these histories once blocked the producers or lost records without a report.
 
 mod support;
 
@@ -39,14 +39,14 @@ fn a_routine_that_handles_errors_without_end_does_not_fill_the_arena() {
 }
 
 #[test]
-fn errors_that_nothing_follows_do_not_fill_the_arena() {
+fn errors_without_later_records_do_not_fill_the_arena() {
     const CONNS: u64 = 2_000;
     let place = place();
     let file = place.arena();
     let mut writer = place.writer(file.arena());
     drain_while(file.arena(), &mut writer, |probe| {
         for conn in 1..=CONNS {
-            // Each run of an event is a connection and a thread of its own.
+            // Each call is a connection and a thread of its own.
             let mut thread = Thread::default();
             emit(probe, &mut thread, &event(RecordKind::Error, conn, 0, b"no definer 'x'"));
             // SAFETY: everything is valid, and of this thread.
@@ -60,7 +60,7 @@ fn errors_that_nothing_follows_do_not_fill_the_arena() {
 }
 
 #[test]
-fn connections_that_do_not_say_when_they_end_are_forgotten() {
+fn connections_without_an_end_are_forgotten() {
     let place = place();
     let file = place.arena();
     let mut writer = place.writer(file.arena());
@@ -69,7 +69,7 @@ fn connections_that_do_not_say_when_they_end_are_forgotten() {
     for conn in 1..=10_000 {
         emit(&probe, &mut thread, &event(RecordKind::Start, conn, conn, b"SELECT 1"));
         emit(&probe, &mut thread, &event(RecordKind::End, conn, conn, b""));
-        // What `connection` in the adapter does while recording is off.
+        // As `connection` in the adapter does while recording is off.
         // SAFETY: everything is valid, and of this thread.
         unsafe {
             let session = tacho_probe_session(&probe, conn, sys::now_us());
@@ -86,7 +86,7 @@ fn connections_that_do_not_say_when_they_end_are_forgotten() {
 }
 
 fn mark_all(arena: &Arena, seq: u64) {
-    // What a writer does before a write that the crash prevents.
+    // As a writer does before a write that a crash prevents.
     consumer::settle(arena, 0, 0, seq);
 }
 
@@ -100,20 +100,20 @@ fn dead_arena(place: &TestLog, text: &'static [u8], marked_with: u64) {
 #[test]
 fn marks_of_one_arena_are_not_taken_for_lines_of_another() {
     let place = place();
-    // Both died with the line numbered 1 on its way. The first one could not be recovered
-    // before the second one died, because the disk was full all the time.
+    // Both died while they wrote line 1. The first could not be recovered before the second died,
+    // because the disk was full all the time.
     dead_arena(&place, b"SELECT 'first'", 1);
     dead_arena(&place, b"SELECT 'second'", 1);
     let (_writer, result) = place.recover();
     assert_eq!(result.expect("recovers"), Recovered { arenas: 2, lines: 4 });
-    // Each behind the `start` line that its server had not written.
+    // Each after the `start` line that its server had not written.
     let lines = place.lines();
     assert!(lines[1].contains("'first'") && lines[3].contains("'second'"), "{lines:?}");
 }
 
 #[test]
-fn what_recovery_could_not_write_does_not_get_into_the_next_arena() {
-    // More than a batch, so that some of it is formatted and some is not.
+fn lines_that_recovery_could_not_write_do_not_affect_the_next_arena() {
+    // More than one batch, so that some records are formatted and some are not.
     let place = place();
     let old = place.arena();
     let probe = Probe::new(old.arena(), 1);
@@ -144,14 +144,14 @@ fn what_recovery_could_not_write_does_not_get_into_the_next_arena() {
 }
 
 #[test]
-fn a_loss_is_told_of_also_when_its_line_could_not_be_written() {
+fn a_loss_is_reported_even_if_its_line_could_not_be_written_at_first() {
     let place = place();
     let file = place.arena();
     let mut writer = place.writer(file.arena());
     let probe = Probe::new(file.arena(), 1);
     let mut thread = Thread::default();
     emit(&probe, &mut thread, &event(RecordKind::Point, 1, 1, b"SELECT 1"));
-    // What producers do when there is no room.
+    // As producers do when there is no space.
     file.arena().shared().counters.0.lost_dropped.fetch_add(5, Ordering::Relaxed);
     place.break_log();
     assert!(!writer.round());

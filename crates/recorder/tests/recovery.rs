@@ -1,4 +1,4 @@
-//! What the start of a server finds: arenas that cannot be read, or are not where they were.
+//! What a starting server finds: arenas that cannot be read, or that have moved.
 
 mod support;
 
@@ -14,7 +14,7 @@ use tacho_recorder::{arena_file, arena_list};
 use tacho_ring::codec::RecordKind;
 use tacho_ring::consumer;
 
-/// Returns where it is.
+/// Returns its path.
 fn dead_arena(place: &TestLog, text: &'static [u8]) -> PathBuf {
     let file = place.arena();
     let probe = Probe::new(file.arena(), 1);
@@ -23,7 +23,7 @@ fn dead_arena(place: &TestLog, text: &'static [u8]) -> PathBuf {
 }
 
 #[test]
-fn an_arena_that_cannot_be_read_is_told_of_and_the_others_are_recovered() {
+fn an_unreadable_arena_is_reported_and_the_others_are_recovered() {
     let place = place();
     dead_arena(&place, b"SELECT 'found'");
     let name = |end: &str| format!("{}{end}.arena", arena_file::name_prefix(&place.log));
@@ -38,12 +38,12 @@ fn an_arena_that_cannot_be_read_is_told_of_and_the_others_are_recovered() {
     assert!(errors[0].contains("tacho recover"), "{errors:?}");
     let warnings = place.said(Severity::Warning);
     assert_eq!(warnings.len(), 1, "{warnings:?}");
-    assert!(warnings[0].contains(&name("1-1")) && warnings[0].contains("not a plain file"));
+    assert!(warnings[0].contains(&name("1-1")) && warnings[0].contains("not a regular file"));
 }
 
-/// Everybody may make files in /dev/shm.
+/// All users may create files in /dev/shm.
 #[test]
-fn what_others_make_there_is_passed_over() {
+fn files_of_other_users_are_skipped() {
     let place = place();
     dead_arena(&place, b"SELECT 'found'");
     let is_root = fs::metadata("/proc/self").is_ok_and(|me| me.uid() == 0);
@@ -55,7 +55,8 @@ fn what_others_make_there_is_passed_over() {
         fs::create_dir(name(1)).expect("makes");
         symlink("/etc/passwd", name(2)).expect("links");
         fs::write(name(3), b"").expect("writes");
-        // Only root can give files away. Without it they are files that SQL can have made.
+        // Only root can change the owner of a file. Otherwise these are files that SQL may have
+        // created.
         if is_root {
             for kind in [1, 2, 3] {
                 lchown(name(kind), Some(65_534), Some(65_534)).expect("gives away");
@@ -75,17 +76,17 @@ fn what_others_make_there_is_passed_over() {
     assert_eq!(fs::read_dir(&place.arenas).expect("lists").count(), 12_000, "left alone");
 }
 
-/// A file as the recorder makes them, whose content is damaged.
+/// A file as the recorder creates it, with damaged content.
 fn unreadable(path: &Path) {
     fs::write(path, b"something else").expect("makes");
     fs::set_permissions(path, fs::Permissions::from_mode(0o000)).expect("seals");
 }
 
 #[test]
-fn an_arena_is_found_where_the_setting_was_once() {
+fn an_arena_in_a_former_arena_directory_is_found() {
     let place = place();
     let old = dead_arena(&place, b"SELECT 'old place'");
-    // What a server does when it has made its arena.
+    // As a server does after it created its arena.
     fs::create_dir(&place.log).expect("makes");
     arena_list::add(&place.log, &old).expect("adds");
     let elsewhere = place.log.with_file_name("elsewhere");
@@ -97,10 +98,10 @@ fn an_arena_is_found_where_the_setting_was_once() {
     assert_eq!(arena_list::read(&place.log).expect("reads"), []);
 }
 
-/// Its record has the mark of a line that never reached the file. Other lines get that number
+/// The record has the mark of a line that never reached the file. Other lines get that number
 /// before the arena can be read.
 #[test]
-fn marks_of_an_arena_that_could_not_be_read_are_not_believed_later() {
+fn marks_of_an_arena_that_was_unreadable_are_not_trusted_later() {
     let place = place();
     let path = dead_arena(&place, b"SELECT 'late'");
     {
@@ -125,7 +126,7 @@ fn marks_of_an_arena_that_could_not_be_read_are_not_believed_later() {
 }
 
 #[test]
-fn an_arena_that_is_gone_is_told_of_once() {
+fn a_missing_arena_is_reported_once() {
     let place = place();
     let path = dead_arena(&place, b"SELECT 'gone with the machine'");
     fs::create_dir(&place.log).expect("makes");
@@ -144,9 +145,9 @@ fn an_arena_that_is_gone_is_told_of_once() {
     }
 }
 
-/// The line is tried again by the next server, if this one could not write it.
+/// If this server could not write the line, the next one retries.
 #[test]
-fn an_arena_that_is_gone_is_not_forgotten_before_the_log_says_so() {
+fn a_missing_arena_is_not_forgotten_before_its_line_is_written() {
     let place = place();
     let path = dead_arena(&place, b"SELECT 'gone'");
     fs::create_dir(&place.log).expect("makes");

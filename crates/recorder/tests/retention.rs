@@ -1,4 +1,4 @@
-//! Retention as the writer does it: each file has its line before it goes, many do not go by age at
+//! Retention by the writer: each file has its line before it is removed, few are removed by age at
 //! once, and the numbers of the lines continue.
 
 mod support;
@@ -27,7 +27,7 @@ fn fill(place: &TestLog) {
     }
 }
 
-/// What becomes a line with a value of so many bytes.
+/// A change whose line has a value of this many bytes.
 fn change(bytes: usize) -> ConfigChange {
     let new_value = vec![b'x'; bytes];
     ConfigChange { variable: b"tacho_test".to_vec(), new_value, ..ConfigChange::default() }
@@ -39,7 +39,7 @@ fn first_lines(place: &TestLog, variable: &str) -> Vec<String> {
 }
 
 #[test]
-fn by_age_few_go_at_once_and_all_when_somebody_says_so() {
+fn by_age_few_are_removed_at_once_and_all_on_request() {
     let place = place();
     fill(&place);
     let arena = place.arena();
@@ -50,29 +50,29 @@ fn by_age_few_go_at_once_and_all_when_somebody_says_so() {
     let mut run = |count: u64| (0..count).for_each(|_| assert!(writer.round()));
 
     run(5);
-    assert_eq!(removed(), 0, "who says nothing keeps everything");
+    assert_eq!(removed(), 0, "everything is kept by default");
     control.set(Setting::RetentionDays, 183);
     run(20);
-    assert_eq!(removed(), 0, "nothing goes by age in the first hour");
+    assert_eq!(removed(), 0, "nothing is removed by age in the first hour");
     assert!(place.said(Severity::Warning)[0].contains("is the clock right?"));
-    // Two for each new file. The line of a removal is in it, so that there is one to rotate.
+    // Two for each new file. The line of a removal is in it, so that there is something to rotate.
     control.rotate_now.store(true, Ordering::Relaxed);
     run(20);
     assert_eq!(removed(), 2);
     control.retain_now.store(true, Ordering::Relaxed);
     run(2 * OLD_COUNT);
-    // The file that was current at first has ended today.
+    // The file that was current at first ended today.
     assert_eq!(removed(), OLD_COUNT - 1);
-    let told = first_lines(&place, "file_removed");
-    assert_eq!(told.len() as u64, OLD_COUNT - 1);
+    let texts = first_lines(&place, "file_removed");
+    assert_eq!(texts.len() as u64, OLD_COUNT - 1);
     let first = "\"old_value\":\"audit-20200101T000100Z-000001.jsonl\",\"new_value\":\"age\"}";
-    assert!(told[0].ends_with(first), "{}", told[0]);
+    assert!(texts[0].ends_with(first), "{}", texts[0]);
     assert_eq!(
         place.said(Severity::Note).iter().filter(|t| t.contains("was removed")).count(),
         249
     );
 
-    // By size, with what is in the files now.
+    // By size, with the present content of the files.
     control.set(Setting::RetentionBytes, 1);
     run(20);
     assert_eq!(removed(), OLD_COUNT, "the current file stays");
@@ -82,10 +82,10 @@ fn by_age_few_go_at_once_and_all_when_somebody_says_so() {
     arena.remove().expect("removes");
 }
 
-/// Files that are begun on command do not push out the evidence before them; full ones do, one for
+/// Files that are begun by command do not displace the evidence before them; full ones do, one for
 /// one.
 #[test]
-fn by_count_one_goes_for_each_full_file_and_none_for_one_that_was_asked_for() {
+fn by_count_one_is_removed_for_each_full_file_and_none_for_a_requested_one() {
     let place = place();
     fill(&place);
     let arena = place.arena();
@@ -109,19 +109,19 @@ fn by_count_one_goes_for_each_full_file_and_none_for_one_that_was_asked_for() {
         run(2);
     }
     assert_eq!((removed(), closed()), (0, OLD_COUNT + 29));
-    let told = place.said(Severity::Warning);
-    assert!(told[0].contains("there are 1 more closed log files than tacho_retention_files=249"));
-    assert!(told[0].contains("was tacho_rotate_now set again and again"), "{told:?}");
+    let texts = place.said(Severity::Warning);
+    assert!(texts[0].contains("there are 1 more closed log files than tacho_retention_files=249"));
+    assert!(texts[0].contains("was tacho_rotate_now set again and again"), "{texts:?}");
     assert!(status.last_error.lock().expect("no panic").contains("tacho_retention_files"));
 
-    // Nor does it help to make files small.
+    // Nor does a small size limit help.
     control.set(Setting::RotateBytes, 1);
     for _ in 0..30 {
         line(1);
         run(2);
     }
     assert_eq!((removed(), closed()), (0, OLD_COUNT + 58));
-    // Each of these lines fills a file, and one file goes for each that is full.
+    // Each of these lines fills a file, and one file is removed for each full one.
     control.set(Setting::RotateBytes, 5000);
     for _ in 0..8 {
         line(4500);
@@ -129,14 +129,15 @@ fn by_count_one_goes_for_each_full_file_and_none_for_one_that_was_asked_for() {
     }
     assert_eq!((removed(), closed()), (7, OLD_COUNT + 58));
 
-    // An operator says so: all that are too many now, and not those of a later flood.
+    // An operator requests it: all surplus files of now are removed, but not those of a later
+    // flood.
     control.retain_files_now.store(true, Ordering::Relaxed);
     run(200);
     assert_eq!(closed(), OLD_COUNT - 1);
-    let told = first_lines(&place, "file_removed");
-    assert_eq!(told.len() as u64, removed());
+    let texts = first_lines(&place, "file_removed");
+    assert_eq!(texts.len() as u64, removed());
     let first = "\"old_value\":\"audit-20200101T000100Z-000001.jsonl\",\"new_value\":\"count\"}";
-    assert!(told[0].ends_with(first), "{}", told[0]);
+    assert!(texts[0].ends_with(first), "{}", texts[0]);
     let notes = place.said(Severity::Note);
     let note = "audit-20200101T000100Z-000001.jsonl was removed (tacho_retention_files)";
     assert!(notes.iter().any(|text| text == note), "{notes:?}");
@@ -144,7 +145,7 @@ fn by_count_one_goes_for_each_full_file_and_none_for_one_that_was_asked_for() {
     run(20);
     assert_eq!(closed(), OLD_COUNT);
 
-    // Without a brake by size, whatever the number says.
+    // Removal by size is not rate-limited.
     control.set(Setting::RetentionBytes, 1);
     run(2 * OLD_COUNT + 20);
     assert!(closed() <= 1);
@@ -153,7 +154,7 @@ fn by_count_one_goes_for_each_full_file_and_none_for_one_that_was_asked_for() {
 }
 
 #[test]
-fn what_is_no_file_is_left_alone_and_keeps_nothing_else() {
+fn an_entry_that_is_not_a_file_is_skipped_and_blocks_nothing() {
     let place = place();
     fill(&place);
     // Older than all files of the log.
@@ -167,8 +168,12 @@ fn what_is_no_file_is_left_alone_and_keeps_nothing_else() {
     (0..2 * OLD_COUNT + 20).for_each(|_| assert!(writer.round()));
     assert_eq!(status.files_removed.load(Ordering::Relaxed), OLD_COUNT - 1);
     assert!(obstacle.exists());
-    let told = place.said(Severity::Warning);
-    assert_eq!(told.iter().filter(|text| text.contains("no plain file")).count(), 1, "{told:?}");
+    let texts = place.said(Severity::Warning);
+    assert_eq!(
+        texts.iter().filter(|text| text.contains("not a regular file")).count(),
+        1,
+        "{texts:?}"
+    );
     drop(writer);
     arena.remove().expect("removes");
 }

@@ -68,7 +68,7 @@ fn a_line_has_both_texts_and_the_rule() {
     assert_eq!(line["rewritten_query"], "SELECT 5 + 1");
     assert_eq!(line["rewrite_rule"], 4711);
     assert_eq!(line["outcome"], "ok");
-    // The digest is that of the statement as it came.
+    // The digest is that of the received statement.
     let other = self::line(&[start(b"SELECT 7", b"utf8mb4"), end(0)]);
     assert_eq!(line["digest"], other["digest"]);
     assert!(line["digest"].is_string());
@@ -96,7 +96,7 @@ fn secrets_of_the_new_text_are_taken_out_too() {
     ]);
     assert_eq!(line["rewritten_query"], "ALTER USER a IDENTIFIED BY <secret>");
     assert_eq!(line["error"], "<redacted>");
-    // That is said of the text as it came.
+    // This refers to the received text.
     assert!(line.get("sql_redacted").is_none(), "{line}");
 }
 
@@ -121,7 +121,7 @@ fn a_running_statement_has_both_in_its_first_line() {
     assert_eq!(lines[1]["error"], "<redacted>");
 }
 
-/// A new text of several chunks, and one whose start never came.
+/// A rewritten text of several chunks, and one whose start is missing.
 #[test]
 fn large_and_lone_ones_are_whole_or_nothing() {
     let place = place();

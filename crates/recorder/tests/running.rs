@@ -1,4 +1,4 @@
-//! Statements that run for long: what their start has told, and what is left for their end.
+//! Statements that run for long: which lines have what their start and their end recorded.
 
 mod support;
 
@@ -22,8 +22,8 @@ fn end(errno_: u32) -> Event {
     Event { present: 0, shown_bytes: u32::MAX, errno_, ..event(RecordKind::End, 1, 7, b"") }
 }
 
-/// The lines of a statement that is written as `running` between `before` and `after`, the
-/// first and the one that completes it.
+/// The lines of a statement that is written as `running` between `before` and `after`: the first
+/// one, and the one that completes it.
 fn lines(before: &[Event], after: &[Event]) -> (String, String) {
     let place = place();
     let file = place.arena();
@@ -44,17 +44,17 @@ fn lines(before: &[Event], after: &[Event]) -> (String, String) {
 #[test]
 fn the_message_of_its_outcome_is_in_the_completing_line() {
     let message = b"Subquery returns more than 1 row";
-    let told = "\"outcome\":\"error\"";
+    let outcome = "\"outcome\":\"error\"";
     let shown = "\"errno\":1242,\"error\":\"Subquery returns more than 1 row\"";
-    // Whether it came before the line or after it.
+    // Whether it was recorded before or after the `running` line.
     let (_, line) = lines(&[start(b"CALL p()"), error(message)], &[end(ERRNO)]);
-    assert!(line.contains(told) && line.contains(shown), "{line}");
+    assert!(line.contains(outcome) && line.contains(shown), "{line}");
     let (_, line) = lines(&[start(b"CALL p()")], &[error(message), end(ERRNO)]);
-    assert!(line.contains(told) && line.contains(shown), "{line}");
+    assert!(line.contains(outcome) && line.contains(shown), "{line}");
 }
 
 #[test]
-fn an_error_that_it_got_over_is_not_its_outcome() {
+fn a_handled_error_is_not_its_outcome() {
     let (_, line) = lines(&[start(b"CALL p()"), error(b"Subquery returns")], &[end(0)]);
     assert!(line.contains("\"outcome\":\"ok\""), "{line}");
     assert!(!line.contains("\"error\":"), "{line}");
@@ -75,19 +75,19 @@ fn a_message_that_may_quote_a_secret_is_cut_in_the_completing_line_too() {
     }
 }
 
-/// The name of the rule that blocks it is no message of its error.
+/// The name of the rule that blocks it is not the message of its error.
 #[test]
 fn the_rule_that_blocks_it_is_in_one_of_its_lines() {
     const MESSAGE: &[u8] = b"ask the DBA";
     let rule = Event { present: PRESENT_TEXT | PRESENT_BLOCKED, ..error(b"no definitions") };
-    let told = "\"errno\":1242,\"error\":\"ask the DBA\"";
+    let outcome = "\"errno\":1242,\"error\":\"ask the DBA\"";
     let by = "\"blocked_by\":\"no definitions\"";
     let start = start(b"DROP TABLE t");
     let (_, line) = lines(&[start], &[rule, error(MESSAGE), end(ERRNO)]);
-    assert!(line.contains(&format!("{told},{by}")), "{line}");
+    assert!(line.contains(&format!("{outcome},{by}")), "{line}");
     let (_, line) = lines(&[start], &[error(MESSAGE), rule, end(ERRNO)]);
-    assert!(line.contains(&format!("{told},{by}")), "{line}");
-    // It was told when the statement was written as `running`.
+    assert!(line.contains(&format!("{outcome},{by}")), "{line}");
+    // Already written with the `running` line.
     let (first, line) = lines(&[start, error(MESSAGE), rule], &[end(ERRNO)]);
-    assert!(first.contains(by) && line.contains(told) && !line.contains(by), "{first} {line}");
+    assert!(first.contains(by) && line.contains(outcome) && !line.contains(by), "{first} {line}");
 }

@@ -1,5 +1,5 @@
-//! Renditions beside a writer: what is unknown is kept, and a format that is switched while
-//! the current file is empty is written all the same.
+//! Renditions beside a writer: files with unknown state are kept, and a format that is switched on
+//! while the current file is empty is still written.
 
 mod support;
 
@@ -47,11 +47,11 @@ fn note(control: &Control, value: &str) {
         new_value: value.as_bytes().to_vec(),
         ..ConfigChange::default()
     };
-    control.config_changes.lock().expect("nobody panics").push(change);
+    control.config_changes.lock().expect("no panic").push(change);
 }
 
 #[test]
-fn what_nobody_knows_about_is_kept_unless_the_disk_has_no_room() {
+fn files_with_unknown_state_are_kept_unless_the_disk_is_full() {
     let place = place();
     fill(&place);
     let list = place.log.join(".renditions");
@@ -68,20 +68,23 @@ fn what_nobody_knows_about_is_kept_unless_the_disk_has_no_room() {
     control.retain_files_now.store(true, Ordering::Relaxed);
     round_until(&mut writer, || !place.said(Severity::Warning).is_empty());
     (0..20).for_each(|_| assert!(writer.round()));
-    let told = place.said(Severity::Warning);
-    assert!(told[0].contains(".renditions") && told[0].contains("stay as they are"), "{told:?}");
+    let warnings = place.said(Severity::Warning);
+    assert!(
+        warnings[0].contains(".renditions") && warnings[0].contains("stay as they are"),
+        "{warnings:?}"
+    );
     assert!(status.last_error.lock().expect("no panic").contains(".renditions"));
     assert_eq!((removed(), compressed()), (0, 0));
     assert_eq!(with_ending(&place, ".jsonl").len() as u64, COUNT);
 
-    // By size one goes: a rendition is worth less than the room that the log needs.
+    // By size one is removed: a rendition is worth less than the space that the log needs.
     let bytes = |name: &String| fs::metadata(place.log.join(name)).expect("there").len();
     let all: u64 = with_ending(&place, ".jsonl").iter().map(bytes).sum();
     control.set(Setting::RetentionBytes, all - 1);
     round_until(&mut writer, || removed() == 1);
     assert_eq!(compressed(), 0);
 
-    // When it can be read, everything goes its way.
+    // Once the list can be read, everything continues as usual.
     fs::remove_dir(&list).expect("removes");
     round_until(&mut writer, || removed() == COUNT - 1);
     round_until(&mut writer, || with_ending(&place, ".csv").len() == 1);
@@ -90,14 +93,14 @@ fn what_nobody_knows_about_is_kept_unless_the_disk_has_no_room() {
 }
 
 #[test]
-fn what_there_is_to_be_is_listed_before_there_is_another_file() {
+fn pending_renditions_are_listed_before_there_is_another_file() {
     let place = place();
     fill(&place);
     let arena = place.arena();
     let (mut writer, control, _) = writer(&place, arena.arena());
     control.set(Setting::Format, CSV);
     assert!(writer.round());
-    // The thread may not have run yet, and the server may be killed now.
+    // The thread may not have run yet when the server is killed.
     let listed = fs::read_to_string(place.log.join(".renditions")).expect("a list");
     let current = with_ending(&place, ".jsonl").pop_last().expect("one");
     assert!(listed.contains(current.trim_end_matches(".jsonl")), "{listed}");
@@ -114,7 +117,7 @@ fn a_format_that_is_switched_off_and_on_before_there_is_a_line_has_its_file() {
     control.set(Setting::Format, CSV);
     round_until(&mut writer, || with_ending(&place, ".csv").len() == 1);
     control.set(Setting::Format, 0);
-    // The file of before is complete, the new one is to have none.
+    // The previous file is complete, the new one must have no rendition.
     round_until(&mut writer, || !place.log.join(".renditions").exists());
     let current = with_ending(&place, ".jsonl").pop_last().expect("one");
     assert_eq!(fs::metadata(place.log.join(&current)).expect("there").len(), 0);

@@ -1,4 +1,4 @@
-//! When the writer sleeps: not over what somebody wanted while it was busy.
+//! The writer does not miss a wakeup that arrives while it is busy.
 
 mod support;
 
@@ -15,22 +15,22 @@ use tacho_settings::Setting;
 const HOUR_MS: u64 = 3_600_000;
 
 #[test]
-fn what_rings_during_a_round_has_one_of_its_own() {
+fn a_wakeup_during_a_round_starts_another_round() {
     let place = place();
     let arena = place.arena();
     let control = Arc::new(Control::default());
     control.set(Setting::FlushIntervalMs, HOUR_MS);
     let mut writer = place.writer_of(arena.arena(), control);
     assert!(writer.round());
-    // As a setting that the round has looked at already.
+    // As after a change of a setting that the round has already read.
     arena.arena().shared().wakeup.0.call(&Futex);
-    let (tell, told) = mpsc::channel();
-    // Not joined before it has told: it may sleep for an hour.
+    let (sender, receiver) = mpsc::channel();
+    // Joined only after its message, because it may sleep for an hour.
     let sleeper = thread::spawn(move || {
         writer.sleep(sys::monotonic_us(), HOUR_MS);
-        tell.send(()).expect("somebody listens");
+        sender.send(()).expect("the receiver exists");
     });
-    told.recv_timeout(DEADLINE).expect("it does not sleep");
+    receiver.recv_timeout(DEADLINE).expect("it does not sleep");
     sleeper.join().expect("no panic");
     arena.remove().expect("removes");
 }

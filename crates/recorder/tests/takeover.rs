@@ -1,4 +1,4 @@
-//! Writers that die and are succeeded while producers continue, on real threads.
+//! Writers that die and are replaced while producers continue, on real threads.
 
 mod support;
 
@@ -16,18 +16,18 @@ use tacho_recorder::writer::Writer;
 use tacho_ring::arena::Arena;
 use tacho_ring::codec::{Event, RecordKind};
 
-/// Another writer, as the server and the recorder begin when the one before is gone.
+/// Another writer, as server and recorder start it when the previous one is gone.
 fn successor(place: &TestLog, source: impl Into<ArenaSource>) -> Writer {
     let nothing = ArenaFile::placeholder().expect("memory");
     place.writer(nothing.arena()).take_over(source)
 }
 
-/// The end of a statement of connection 1, as the server tells it: without its text.
+/// The end of a statement of connection 1, as the server reports it: without its text.
 fn end(query_id: u64) -> Event {
     Event { present: 0, shown_bytes: u32::MAX, ..event(RecordKind::End, 1, query_id, b"") }
 }
 
-/// The writer dies, and has a successor.
+/// The writer dies, and another one takes over.
 fn succeed(writer: &mut Option<Writer>, place: &TestLog, source: impl Into<ArenaSource>) {
     drop(writer.take());
     *writer = Some(successor(place, source));
@@ -37,8 +37,8 @@ fn round(writer: &mut Option<Writer>) {
     assert!(writer.as_mut().expect("there is one").round());
 }
 
-/// Connections that move from thread to thread with each statement, as in a thread pool: whoever
-/// takes a connection out of the queue executes its next statement.
+/// Connections that move from thread to thread with each statement, as in a thread pool: the thread
+/// that takes a connection out of the queue executes its next statement.
 #[test]
 fn writers_follow_each_other_while_connections_move_between_threads() {
     const CONNS: u64 = 6;
@@ -58,7 +58,7 @@ fn writers_follow_each_other_while_connections_move_between_threads() {
                 let probe = Probe::new(arena, 1);
                 let mut thread = Thread::default();
                 while !stop.load(Ordering::Relaxed) {
-                    let next = queue.lock().expect("nobody panics").pop();
+                    let next = queue.lock().expect("no panic").pop();
                     let Some((conn, number)) = next else { continue };
                     let query_id = conn << 32 | number;
                     emit(
@@ -67,14 +67,14 @@ fn writers_follow_each_other_while_connections_move_between_threads() {
                         &event(RecordKind::Start, conn, query_id, b"SELECT 1"),
                     );
                     emit(&probe, &mut thread, &event(RecordKind::End, conn, query_id, b""));
-                    queue.lock().expect("nobody panics").insert(0, (conn, number + 1));
+                    queue.lock().expect("no panic").insert(0, (conn, number + 1));
                 }
             })
         };
         let producers: Vec<_> = (0..THREADS).map(|_| producer()).collect();
         let since = Instant::now();
         let mut successions = 0;
-        // Rounds of all lengths before each death; a busy machine takes its time for them.
+        // Rounds of different lengths before each death; a busy machine takes longer.
         while since.elapsed() < Duration::from_secs(3) || successions <= 8 {
             for _ in 0..successions % 4 {
                 round(&mut writer);
@@ -83,7 +83,7 @@ fn writers_follow_each_other_while_connections_move_between_threads() {
             successions += 1;
         }
         stop.store(true, Ordering::Relaxed);
-        // They may be waiting for room.
+        // They may be waiting for a free chunk.
         while !producers.iter().all(|producer| producer.is_finished()) {
             round(&mut writer);
         }
@@ -93,9 +93,9 @@ fn writers_follow_each_other_while_connections_move_between_threads() {
     assert!(successions > 8, "{successions}");
     let counters = &arena.shared().counters.0;
     assert_eq!(counters.lost_corrupt.load(Ordering::Relaxed), 0);
-    let queue = queue.into_inner().expect("nobody panicked");
+    let queue = queue.into_inner().expect("no panic");
     let mut expected: BTreeMap<u64, u64> = queue.into_iter().collect();
-    // Each statement in one line, in the order of its connection, and complete.
+    // Each statement has one line, complete and in the order of its connection.
     let mut numbers: BTreeMap<u64, u64> = BTreeMap::new();
     let mut running = BTreeSet::new();
     for (index, line) in place.lines().iter().enumerate() {
@@ -111,7 +111,7 @@ fn writers_follow_each_other_while_connections_move_between_threads() {
             assert_eq!(line["outcome"], "ok", "{line}");
             continue;
         }
-        // What is open when room is short has two lines.
+        // A statement that is open when chunks are short has two lines.
         if line["outcome"] == "running" {
             running.insert(index as u64 + 1);
         } else {
@@ -154,7 +154,7 @@ fn texts_larger_than_the_arena_outlive_their_writers() {
                 break;
             }
             round(&mut writer);
-            // Moments of all kinds: some pieces are there, some have just been written.
+            // Moments of all kinds: some fragments are there, some were just written.
             if (succession_count < 12 || pass % 5 < 2) && is_spilled() {
                 let living = file.source().expect("reads");
                 succeed(&mut writer, &place, living);
@@ -167,8 +167,8 @@ fn texts_larger_than_the_arena_outlive_their_writers() {
             std::thread::yield_now();
         }
     });
-    // At least once for each of a connection's texts: those of the others may come at the same
-    // time.
+    // At least once for each of a connection's texts: those of other connections may arrive at the
+    // same time.
     assert!(succession_count >= EACH, "{succession_count}");
     assert!(writer.expect("there is one").finish());
     assert!(!is_spilled(), "all of it is in the log");
@@ -190,10 +190,10 @@ fn large(id: u64) -> &'static [u8] {
     format!("{id:x} ").repeat(700_000).into_bytes().leak()
 }
 
-/// A writer dies while it moves the pieces of a text: some are in both places, some of these are
-/// marked.
+/// A writer dies while it moves the fragments of a text: some are in both places, and some of these
+/// are marked.
 #[test]
-fn pieces_that_are_in_two_places_are_in_one_line() {
+fn fragments_in_two_places_are_in_one_line() {
     let text: &'static [u8] = b"piece ".repeat(100_000).leak();
     for (moved, marked) in [(1, 0), (1, 1), (5, 0), (5, 3), (5, 5), (60, 59)] {
         for is_alive in [true, false] {
@@ -242,13 +242,13 @@ fn pieces_that_are_in_two_places_are_in_one_line() {
     }
 }
 
-/// Where the pieces of a text have no room beside the arena, they are in memory.
+/// If there is no space for fragments beside the arena, they are kept in memory.
 #[test]
 fn a_text_is_whole_without_a_spill() {
     let place = place();
     let file = place.arena();
     let mut writer = place.writer(file.arena()).with_arena(file.source().expect("reads"));
-    // No file can be made there, not even by root.
+    // No file can be created there, not even by root.
     let elsewhere = place.arenas.with_extension("moved");
     std::fs::rename(&place.arenas, &elsewhere).expect("moves");
     drain_while(file.arena(), &mut writer, |probe| {
@@ -266,7 +266,7 @@ fn a_text_is_whole_without_a_spill() {
 
 /// Its beginning stays in the arena; the rest was in the memory of the writer that died.
 #[test]
-fn a_text_that_was_taken_out_is_known_by_its_beginning() {
+fn a_text_that_was_moved_out_is_identified_by_its_beginning() {
     let text: &'static [u8] = vec![b'x'; 2 << 20].leak();
     let place = place();
     let file = place.arena();
@@ -287,12 +287,12 @@ fn a_text_that_was_taken_out_is_known_by_its_beginning() {
         let since = Instant::now();
         let mut is_succeeded = false;
         while !producer.is_finished() {
-            // Nothing is taken out before the arena is full: a quick writer would leave nobody
-            // waiting.
+            // Fragments are moved out only when the arena is full: with a quick writer, no producer
+            // would wait.
             if !is_succeeded && backpressure.waiters.load(Ordering::Relaxed) > 0 {
-                // It takes pieces out, and dies with them.
+                // It moves fragments out, and dies with them.
                 round(&mut writer);
-                assert!(!writer.as_mut().expect("there is one").may_let_go());
+                assert!(!writer.as_mut().expect("there is one").may_release());
                 succeed(&mut writer, &place, arena);
                 is_succeeded = true;
             }
@@ -321,9 +321,9 @@ fn a_text_that_was_taken_out_is_known_by_its_beginning() {
     assert!(lost[0].contains("\"count\":1"), "{lost:?}");
 }
 
-/// A producer that waits for a line whose writer died before it said that it is there.
+/// A producer that waits for a line whose writer died before it could release the producer.
 #[test]
-fn who_waits_for_a_line_is_let_go_by_the_next_writer() {
+fn the_next_writer_releases_a_producer_that_waits_for_a_line() {
     let place = place();
     let file = place.arena();
     let arena = file.arena();
@@ -350,7 +350,7 @@ fn who_waits_for_a_line_is_let_go_by_the_next_writer() {
         });
         let since = Instant::now();
         while !producer.is_finished() {
-            // None of them lives for more than a round.
+            // None of them lives longer than a round.
             assert!(successor(&place, arena).round());
             if since.elapsed() > DEADLINE {
                 arena.shared().settings.0.logging.store(0, Ordering::Relaxed);
@@ -364,8 +364,8 @@ fn who_waits_for_a_line_is_let_go_by_the_next_writer() {
     assert_eq!(ended, 50);
 }
 
-/// A recorder that recovers what dead servers have left may come between the death of a writer and
-/// the return of its server.
+/// A recorder that recovers what dead servers left may run between the death of a writer and the
+/// return of its server.
 #[test]
 fn marks_of_lines_that_were_never_written_do_not_outlive_the_lock() {
     let place = place();
@@ -388,14 +388,14 @@ fn marks_of_lines_that_were_never_written_do_not_outlive_the_lock() {
     assert_eq!(state.start_seq.load(Ordering::Relaxed), written);
 }
 
-/// A connection that found no slot, as when thousands are there: its records have no numbers.
+/// A connection that found no slot, as with thousands of connections: its records have no numbers.
 fn emit_without_slot(probe: &Probe, thread: &mut Thread, event: &Event) {
     // SAFETY: everything is valid, and of this thread.
     unsafe { tacho_probe_emit(probe, thread, None, event) };
 }
 
 /// Statements of a connection without a slot, on two threads: the chunk with the end of each begins
-/// with an older record than the one with its start, and is read before it. `text`: also one in
+/// with an older record than the chunk with its start, and is read before it. `text`: also one in
 /// fragments.
 fn on_two_threads(arena: Arena, text: &'static [u8]) {
     let probe = Probe::new(arena, 1);
@@ -414,7 +414,7 @@ fn on_two_threads(arena: Arena, text: &'static [u8]) {
             &mut first,
             &at(RecordKind::Start, query_id, text, after_us + 10),
         );
-        // The clock of errors is behind, by less than that of the next statement is ahead.
+        // The clock of errors lags by less time than passes until the next statement.
         let error = at(RecordKind::Error, query_id, b"a message", after_us);
         emit_without_slot(&probe, &mut first, &error);
         let mut end = at(RecordKind::Point, query_id, text, after_us + 20);
@@ -423,7 +423,7 @@ fn on_two_threads(arena: Arena, text: &'static [u8]) {
     }
 }
 
-/// Each of them has one line, with its text, its outcome and its message.
+/// Asserts that each of them has one line, with its text, its outcome and its message.
 fn assert_whole(place: &TestLog) {
     let lines = place.lines();
     for query_id in 100..120 {
@@ -438,7 +438,7 @@ fn assert_whole(place: &TestLog) {
 }
 
 #[test]
-fn what_has_no_slot_is_put_into_order_by_its_successor() {
+fn records_without_a_slot_are_ordered_by_the_next_writer() {
     let text: &'static [u8] = [b"SELECT ", &*vec![b'x'; 20_000]].concat().leak();
     let place = place();
     let file = place.arena();
@@ -455,7 +455,7 @@ fn what_has_no_slot_is_put_into_order_by_its_successor() {
 }
 
 #[test]
-fn what_has_no_slot_is_put_into_order_by_recovery() {
+fn records_without_a_slot_are_ordered_by_recovery() {
     let text: &'static [u8] = [b"SELECT ", &*vec![b'x'; 20_000]].concat().leak();
     let place = place();
     let file = place.arena();
@@ -466,9 +466,9 @@ fn what_has_no_slot_is_put_into_order_by_recovery() {
     assert_whole(&place);
 }
 
-/// The pieces of a text are gone with a directory that was not moved along: that is counted.
+/// The fragments of a text are gone with a directory that was not moved along: this is counted.
 #[test]
-fn a_text_whose_beginning_is_nowhere_is_counted() {
+fn a_text_whose_beginning_is_missing_is_counted() {
     let place = place();
     let file = place.arena();
     let text: &'static [u8] = b"piece ".repeat(100_000).leak();

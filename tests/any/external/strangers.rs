@@ -108,7 +108,7 @@ fn a_recorder_that_talks_but_does_not_write_is_reported() {
     running.wait_for_more(50);
     wait::until("its figures increase", || lines_written(&scene) > before);
     let scene = finish(scene, running, "speaks", None);
-    assert!(scene.server.error_log().contains("it stopped untold"));
+    assert!(scene.server.error_log().contains("it stopped without a request"));
     scene.server.assert_clean_log(&[GONE, &["does not answer"]].concat());
 }
 
@@ -182,7 +182,7 @@ fn a_large_text_does_not_keep_the_log_from_the_next_start() {
 }
 
 /// The message about it in the error log.
-const WAITS: &str = "It writes what a server has left that died, and is waited for";
+const WAITS: &str = "It recovers what a dead server left; this start waits";
 
 /// With `tacho_writer = EMBEDDED`, too, a start waits as long as a dead server's arena is being recovered.
 #[test]
@@ -191,7 +191,7 @@ fn a_start_waits_for_a_recovery_that_gets_on() {
     scene.server.kill9().expect("killing");
     let log = scene.log_directory();
     let (mut files, _) = LogFiles::open(RealFs, &log, Options { rotate_bytes: 0 }).expect("opens");
-    files.tell_recovery();
+    files.announce_recovery();
     let error_log = scene.server.directory().join("error.log");
     let is_started = AtomicBool::new(false);
     let held = std::thread::scope(|scope| {

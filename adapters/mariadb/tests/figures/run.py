@@ -294,7 +294,7 @@ def run_slow():
         waiter, waiting = server.client()
         holder.stdin.write("Q begin; update t.t1 set b = 1 where a = 1; select 1\n")
         holder.stdin.flush()
-        # InnoDB refreshes these tables only when nobody has read them for 0.1 s.
+        # InnoDB refreshes these tables only if they were not read for 0.1 s.
         while not server.query("select 1 from information_schema.innodb_trx"):
             time.sleep(0.3)
         waiter.stdin.write("Q update t.t1 set b = 2 where a = 1\n")

@@ -1,4 +1,4 @@
-//! Rules that are about to be in force, and what is wrong with those that will not be.
+//! Rules that are to be put in force, and the errors of rules that will not be.
 
 use std::collections::BTreeMap;
 
@@ -11,35 +11,35 @@ pub(super) const RULES_MAX: usize = 100_000;
 /// Most bytes of their texts together.
 pub(super) const TEXT_BYTES_MAX: usize = 64 << 20;
 
-// No character takes more than six bytes in JSON (`\u0000`); the rest of a rule is its names.
+// A character takes at most six bytes in JSON (`\u0000`); the rest of a rule is field names.
 const _: () = assert!(TEXT_BYTES_MAX * 6 + RULES_MAX * 256 <= FILE_BYTES_MAX);
 
-/// Most wrong rules of a list that the error log tells of one by one.
-pub(super) const WRONG_TOLD_MAX: usize = 10;
+/// Most wrong rules of a list that the error log reports one by one.
+pub(super) const WRONG_LOGGED_MAX: usize = 10;
 /// Most wrong rules of a list whose faults are kept.
 const WRONG_KEPT_MAX: usize = 100_000;
 
-/// Rules that are about to be in force.
+/// Rules that are to be put in force.
 #[derive(Default)]
 pub struct List {
     pub(super) compiler: Compiler,
     pub(super) rules: Vec<Rule>,
-    /// Of the texts of `rules`.
+    /// Length of the texts of `rules`.
     bytes: usize,
-    /// SHA-256 of the file that they are from. It is as it shall be then, and perhaps cannot be
-    /// written.
+    /// SHA-256 of the file that they come from. The file is then already correct, and perhaps not
+    /// writable.
     pub(super) restored: Option<String>,
-    /// There was one more than there may be: then none of them will be in force.
+    /// There were more than the limit: none of them will be in force.
     pub(super) is_beyond: bool,
     /// Number of the load, if it has one: see [`Rewriting::next_turn`](super::Rewriting::next_turn).
     pub turn: Option<u64>,
-    /// What is wrong with the first ones that are, with their ids.
+    /// The first rules that are wrong, with their errors.
     wrong: Vec<(u64, String)>,
     wrong_count: usize,
 }
 
 impl List {
-    /// Those that were in force at last, from the file with this hash. What is wrong is left out.
+    /// The rules that were last in force, from the file with this hash. Wrong ones are left out.
     pub(super) fn restored(rules: Vec<Rule>, hash: String) -> List {
         let mut list = List { restored: Some(hash), ..List::default() };
         for Rule { id, pattern, pattern_database, replacement } in rules {
@@ -49,13 +49,13 @@ impl List {
                 database: pattern_database.as_ref().map(String::as_bytes),
                 replacement: replacement.as_bytes(),
             };
-            // The others are in force; `left_out` tells of it.
+            // The others are put in force; `left_out` reports this one.
             let _ = list.add(&source);
         }
         list
     }
 
-    /// Whether there is room for another rule, of this many bytes; if not, what there was goes.
+    /// Checks that another rule of this many bytes fits; if not, empties the list.
     fn make_room(&mut self, bytes: usize) -> Result<(), String> {
         let bytes = self.bytes.saturating_add(bytes);
         if self.is_beyond || self.rules.len() >= RULES_MAX || bytes > TEXT_BYTES_MAX {
@@ -69,7 +69,7 @@ impl List {
     /// Adds a rule.
     ///
     /// # Errors
-    /// What is wrong with it; the list is then as it was. If it is one too many, the list can no
+    /// What is wrong with it; the list is then unchanged. If it exceeds the limit, the list can no
     /// longer be applied.
     pub fn add(&mut self, source: &Source<'_>) -> Result<(), String> {
         self.try_add(source).inspect_err(|error| {
@@ -80,28 +80,28 @@ impl List {
         })
     }
 
-    /// What is wrong with those that are left out, by their ids: a JSON object.
+    /// The errors of the rules that are left out, by their ids: a JSON object.
     pub fn faults(&self) -> String {
         let faults: BTreeMap<u64, &str> =
             self.wrong.iter().map(|(id, error)| (*id, error.as_str())).collect();
-        // Numbers and texts cannot fail.
+        // Numbers and texts cannot fail to serialize.
         serde_json::to_string(&faults).unwrap_or_else(|_| "{}".to_owned())
     }
 
-    /// What the error log says of those that are left out, line by line.
+    /// The messages for the error log about the rules that are left out.
     pub fn left_out(&self) -> impl Iterator<Item = String> + use<> {
         let path = if self.restored.is_some() { NAME } else { "rewrite_rules" };
-        let told = self.wrong.iter().take(WRONG_TOLD_MAX);
-        let more = self.wrong_count - told.len();
+        let logged = self.wrong.iter().take(WRONG_LOGGED_MAX);
+        let more = self.wrong_count - logged.len();
         let more = (more > 0).then(|| format!("{more} more rules"));
-        let told = told.map(|(id, error)| format!("rule {id}: {error}"));
-        let lines: Vec<_> = told.chain(more).collect();
+        let logged = logged.map(|(id, error)| format!("rule {id}: {error}"));
+        let lines: Vec<_> = logged.chain(more).collect();
         lines.into_iter().map(move |line| format!("left out of {path}: {line}"))
     }
 
     fn try_add(&mut self, source: &Source<'_>) -> Result<(), String> {
-        // Nothing is copied before the compiler has looked at the lengths: a text of a statement
-        // may have a gigabyte, and the server ends where there is no memory for it.
+        // Nothing is copied before the compiler has checked the lengths: a text from a statement
+        // may have a gigabyte, and the server would end if there was no memory for it.
         let text = |part: &str, bytes| {
             std::str::from_utf8(bytes).map_err(|_| format!("{part}: this is not UTF-8"))
         };

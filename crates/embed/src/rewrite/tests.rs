@@ -1,4 +1,4 @@
-//! Rules in force, and those of the file.
+//! Rules in force, and rules in the file.
 
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
@@ -6,7 +6,7 @@ use tacho_recorder::arena_file::ArenaFile;
 use tacho_rewrite::compile::{SHAPE_RULES_MAX, Source};
 
 use super::file::{Kept, NAME, NEW_NAME, Rule, VERSION};
-use super::list::{RULES_MAX, TEXT_BYTES_MAX, WRONG_TOLD_MAX};
+use super::list::{RULES_MAX, TEXT_BYTES_MAX, WRONG_LOGGED_MAX};
 use super::*;
 
 fn list(rules: &[(u64, &str, &str)]) -> List {
@@ -41,7 +41,7 @@ fn rules_are_in_force_and_kept() {
     assert_eq!(change.old_value, b"0");
     assert_eq!(String::from_utf8(change.new_value).unwrap(), show(2, &sha256(&file)));
     assert_eq!(probe.rewrites.epoch.load(Ordering::Relaxed), 1);
-    // The same ones again: nothing to tell.
+    // The same ones again: no change for the log.
     let (_, change) = rewriting.apply(Who::default(), list(&rules), &probe).unwrap();
     assert!(change.is_none());
 
@@ -59,17 +59,17 @@ fn rules_are_in_force_and_kept() {
 }
 
 #[test]
-fn their_number_is_told_while_others_are_being_kept() {
+fn their_number_is_available_while_others_are_being_stored() {
     let directory = tempfile::tempdir().unwrap();
     let (rewriting, probe) = (Rewriting::new(directory.path()), probe());
     rewriting.apply(Who::default(), list(&[(1, "SELECT ?", "SELECT 1")]), &probe).unwrap();
-    // As `apply` has it while it waits for the disk.
+    // As `apply` does while it waits for the disk.
     let _held = rewriting.state();
     assert_eq!(rewriting.rule_count(), 1);
 }
 
 #[test]
-fn what_cannot_be_kept_is_not_in_force() {
+fn rules_that_cannot_be_stored_are_not_in_force() {
     let directory = tempfile::tempdir().unwrap();
     let (rewriting, probe) = (Rewriting::new(directory.path()), probe());
     rewriting.apply(Who::default(), list(&[(1, "SELECT ?", "SELECT 1")]), &probe).unwrap();
@@ -107,7 +107,7 @@ fn too_many_rules_leave_those_before_in_force() {
         }
         let (id, error) = refused.unwrap();
         assert!(id >= fitting && error == too_many(), "{id}: {error}");
-        // Also where those that follow would have had room.
+        // Even if later ones would fit.
         let last = Source { id: 1, pattern: b"SELECT 1", database: None, replacement: b"SELECT 2" };
         assert_eq!(many.add(&last).unwrap_err(), too_many());
         assert_eq!(rewriting.apply(Who::default(), many, &probe).unwrap_err(), too_many());
@@ -116,12 +116,12 @@ fn too_many_rules_leave_those_before_in_force() {
 }
 
 #[test]
-fn a_load_writes_the_file_whatever_it_was() {
+fn a_load_writes_the_file_whatever_its_content() {
     let directory = tempfile::tempdir().unwrap();
     let (rewriting, probe) = (Rewriting::new(directory.path()), probe());
     let (first, second) = ([(1, "SELECT ?", "SELECT 1")], [(2, "SELECT ?", "SELECT 2")]);
     rewriting.apply(Who::default(), list(&first), &probe).unwrap();
-    // As after a load that failed when its file had its name already.
+    // As after a load that failed after it had renamed its file.
     let other = Rewriting::new(directory.path());
     other.apply(Who::default(), list(&second), &super::tests::probe()).unwrap();
     rewriting.apply(Who::default(), list(&first), &probe).unwrap();
@@ -148,11 +148,11 @@ fn set_mode(path: &Path, mode: u32) {
 }
 
 #[test]
-fn only_a_file_of_the_server_alone_is_believed() {
+fn only_a_private_file_of_the_server_is_trusted() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join(NAME);
     let rewriting = Rewriting::new(directory.path());
-    // What somebody else has begun is not gone on with.
+    // A file that another process began is not continued.
     let new = directory.path().join(NEW_NAME);
     std::fs::write(&new, "x").unwrap();
     set_mode(&new, 0o644);
@@ -171,7 +171,7 @@ fn only_a_file_of_the_server_alone_is_believed() {
     }
     set_mode(&path, 0o600);
     assert!(rewriting.kept().unwrap().is_some());
-    // Only root can give a file away.
+    // Only root can change the owner of a file.
     if std::os::unix::fs::chown(&path, Some(12_345), None).is_ok() {
         refused("belongs to the user 12345");
     }
@@ -181,15 +181,15 @@ fn only_a_file_of_the_server_alone_is_believed() {
     refused("symbolic link");
     std::fs::remove_file(&path).unwrap();
     std::fs::create_dir(&path).unwrap();
-    refused("not a plain file");
-    // A load sets it right, where it can.
+    refused("not a regular file");
+    // A load repairs it, if it can.
     std::fs::remove_dir(&path).unwrap();
     rewriting.apply(Who::default(), list(&rules), &probe()).unwrap();
     assert!(rewriting.kept().unwrap().is_some());
 }
 
 #[test]
-fn files_that_are_wrong_are_told_of() {
+fn invalid_files_are_reported() {
     let directory = tempfile::tempdir().unwrap();
     let rewriting = Rewriting::new(directory.path());
     let cases = [("", "EOF"), ("{\"version\":2,\"rules\":[]}", "version 2")];
@@ -214,7 +214,7 @@ fn a_rule_of_the_file_that_is_wrong_leaves_the_others() {
     set_mode(&path, 0o600);
     let kept = rewriting.kept().unwrap().unwrap();
     let lines: Vec<_> = kept.left_out().collect();
-    assert_eq!(lines.len(), WRONG_TOLD_MAX + 1);
+    assert_eq!(lines.len(), WRONG_LOGGED_MAX + 1);
     assert_eq!(
         lines[0],
         "left out of .rewrite_rules.json: rule 7: pattern, character 1: a quote that is not \
@@ -228,7 +228,7 @@ fn a_rule_of_the_file_that_is_wrong_leaves_the_others() {
 }
 
 #[test]
-fn what_is_too_many_of_one_shape_is_told_by_its_id() {
+fn a_rule_beyond_the_limit_of_its_shape_is_reported_by_its_id() {
     let mut list = List::default();
     let mut add = |id: u64, pattern: &str| {
         let (pattern, replacement) = (pattern.as_bytes(), &b"SELECT 'x'"[..]);

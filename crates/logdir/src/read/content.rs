@@ -1,5 +1,5 @@
-//! What is in log files, plain (`.jsonl`), compressed (`.zst`), encrypted (`.age`) or both, read
-//! from their start.
+//! Content of log files, plain (`.jsonl`), compressed (`.zst`), encrypted (`.age`) or both, read
+//! from the start.
 
 use std::cell::Cell;
 use std::fs::{File, FileType};
@@ -15,20 +15,20 @@ use super::line_limit;
 use super::reader::Placed;
 use crate::form::Form;
 
-/// Largest window of a compressed file, as a power of two: 128 MiB, what `zstd` itself allows
-/// without `--long`. A hostile file cannot make this program take more.
+/// Largest window of a compressed file, as a power of two: 128 MiB, the limit of `zstd` without
+/// `--long`. A hostile file cannot make this program use more.
 const WINDOW_LOG_MAX: u32 = 27;
 const BUFFER_BYTES: usize = 64 * 1024;
-/// What an encrypted file begins with.
+/// The beginning of an encrypted file.
 const AGE_HEAD: &[u8] = b"age-encryption.org/";
-/// What the last line of its header begins with.
+/// The beginning of the last line of its header.
 const AGE_HEAD_END: &[u8] = b"---";
-/// Longest header that is read. That of the recorder has two lines, some 100 bytes, for each
-/// recipient, and one that age adds with a few more. The crate takes time with the square of it.
+/// Longest header that is read. The recorder's header has two lines, some 100 bytes, for each
+/// recipient, and one that age adds with a few more. The crate takes quadratic time.
 const AGE_HEAD_LINES_MAX: usize = 4096;
 const AGE_HEAD_BYTES_MAX: usize = 256 * 1024;
 
-/// Why a file gives no secret key.
+/// Why a file has no usable secret key.
 #[derive(Debug, thiserror::Error)]
 pub enum IdentityError {
     /// It cannot be read.
@@ -40,7 +40,7 @@ pub enum IdentityError {
         #[source]
         error: io::Error,
     },
-    /// A key in it is of a kind that is not supported.
+    /// A key in it has an unsupported kind.
     #[error("{}", path.display())]
     Key {
         /// The file.
@@ -49,10 +49,10 @@ pub enum IdentityError {
         #[source]
         error: DecryptError,
     },
-    /// It needs a key itself.
+    /// The file is encrypted itself.
     #[error("{}: it is encrypted itself; decrypt it first (age --decrypt)", .0.display())]
     Encrypted(PathBuf),
-    /// It has none.
+    /// The file has no key.
     #[error("{}: there is no secret key (AGE-SECRET-KEY-1...) in it", .0.display())]
     Empty(PathBuf),
 }
@@ -62,10 +62,10 @@ pub enum IdentityError {
 pub struct Identities(Vec<Box<dyn age::Identity + Send + Sync>>);
 
 impl Identities {
-    /// Reads files as `age-keygen` makes them.
+    /// Reads files in the format of `age-keygen`.
     ///
     /// # Errors
-    /// When one cannot be read, or has no key.
+    /// One of them cannot be read, or has no key.
     pub fn read(paths: &[PathBuf]) -> Result<Identities, IdentityError> {
         let mut all = Vec::new();
         for path in paths {
@@ -85,9 +85,9 @@ impl Identities {
         Ok(Identities(all))
     }
 
-    /// What is in an encrypted stream.
+    /// Decrypts a stream.
     fn decrypt<'a>(&self, source: impl Read + 'a) -> io::Result<Box<dyn Read + 'a>> {
-        let told = |error: DecryptError| match error {
+        let to_io = |error: DecryptError| match error {
             DecryptError::Io(error) => error,
             DecryptError::NoMatchingKeys => Locked.into(),
             error => io::Error::new(io::ErrorKind::InvalidData, error),
@@ -95,14 +95,14 @@ impl Identities {
         let mut source = BufReader::with_capacity(BUFFER_BYTES, source);
         let head = age_head(&mut source)?;
         let source = io::Cursor::new(head).chain(source);
-        let decryptor = age::Decryptor::new_buffered(source).map_err(told)?;
+        let decryptor = age::Decryptor::new_buffered(source).map_err(to_io)?;
         let keys = self.0.iter().map(|key| key.as_ref() as &dyn age::Identity);
-        Ok(Box::new(decryptor.decrypt(keys).map_err(told)?))
+        Ok(Box::new(decryptor.decrypt(keys).map_err(to_io)?))
     }
 }
 
-/// Reads the header of an encrypted file, up to the line that ends it. The crate `age` reads it
-/// line by line and parses all of it after each, so it gets a short one.
+/// Reads the header of an encrypted file, up to its last line. The crate `age` reads it line by
+/// line and parses all of it after each, so it gets a short one.
 fn age_head(source: &mut impl BufRead) -> io::Result<Vec<u8>> {
     let invalid = |text: String| Err(io::Error::new(io::ErrorKind::InvalidData, text));
     let mut head = Vec::new();
@@ -130,9 +130,9 @@ fn age_head(source: &mut impl BufRead) -> io::Result<Vec<u8>> {
     ))
 }
 
-/// What files may be read, and how long a line of theirs may be.
+/// Which files can be read, and how long their lines may be.
 pub struct Access {
-    /// What opens encrypted files.
+    /// Keys for encrypted files.
     pub identities: Identities,
     /// Longest line that is kept in memory, bytes.
     pub line_bytes_max: usize,
@@ -145,7 +145,7 @@ impl Default for Access {
     }
 }
 
-/// In what form a file of this name is: of any name, what it ends with says so.
+/// The form of a file, according to the end of its name.
 pub fn form_of(path: &Path) -> Form {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     if name.ends_with(".zst.age") {
@@ -162,7 +162,7 @@ pub fn form_of(path: &Path) -> Form {
 /// The lines in a stream of that form.
 ///
 /// # Errors
-/// [`Locked`], when none of the keys opens it; when it makes no sense; when there is no memory.
+/// [`Locked`] if none of the keys opens it; or it is malformed; or there is not enough memory.
 pub fn unpack<'a>(
     source: impl Read + 'a,
     form: Form,
@@ -178,17 +178,17 @@ pub fn unpack<'a>(
     Ok(Box::new(decoder))
 }
 
-/// Opens a file of lines, unpacked as its name says.
+/// Opens a file of lines, unpacked according to its name.
 ///
 /// # Errors
-/// As [`unpack`], and when it cannot be opened.
+/// As [`unpack`], or the file cannot be opened.
 pub fn open(path: &Path, identities: &Identities) -> io::Result<Box<dyn BufRead>> {
     let source = unpack(File::open(path)?, form_of(path), identities)?;
     Ok(Box::new(BufReader::with_capacity(BUFFER_BYTES, source)))
 }
 
 /// Checks that a file that the user named has lines of a log at its beginning or, if it is damaged
-/// there, at its end. Files in other forms than plain text are not looked into.
+/// there, at its end. Packed files are not checked.
 ///
 /// # Errors
 /// It has none (kind `InvalidData`), or cannot be read.
@@ -236,25 +236,24 @@ impl Links {
 
 /// A log file that was opened.
 pub enum Opened {
-    /// It can be read at any place.
+    /// It can be read at any position.
     Plain(File),
-    /// It can be read from its start only, and this is where it is.
+    /// It can only be read from its start; with its current path.
     Packed(PathBuf, Lines),
 }
 
-/// Opens a file in a log directory. There are only plain files in it: a link would let whoever can
-/// write there show any file of the system, and swap it while it is read.
+/// Opens a file in a log directory, where only regular files are valid: with a link, an account
+/// that can write there could show any file of the system, and swap it while it is read.
 ///
 /// # Errors
-/// When it cannot be opened. An error of the kind `InvalidData`, without an error number: it is not
-/// a plain file.
+/// The file cannot be opened. The kind `InvalidData` without an error number: not a regular file.
 pub fn open_in_log(path: &Path) -> io::Result<File> {
-    // O_NONBLOCK means nothing to a plain file, and keeps a pipe from blocking the open.
+    // O_NONBLOCK has no effect on a regular file, and keeps a pipe from blocking the open.
     let flags = libc::O_NONBLOCK | libc::O_NOFOLLOW;
     let opened = File::options().read(true).custom_flags(flags).open(path);
     let kind = match &opened {
         Ok(file) => file.metadata()?.file_type(),
-        // A link, a socket, a device without a driver: not for want of a right.
+        // A link, a socket or a device without a driver, rather than a missing permission.
         Err(error) => match path.symlink_metadata() {
             Ok(metadata) if error.kind() != io::ErrorKind::NotFound => metadata.file_type(),
             _ => return opened,
@@ -266,22 +265,22 @@ pub fn open_in_log(path: &Path) -> io::Result<File> {
     }
 }
 
-/// What a file is that is not a plain one.
+/// Describes a file that is not a regular one.
 pub fn not_plain(kind: FileType) -> Option<&'static str> {
     if kind.is_file() {
         None
     } else if kind.is_symlink() {
-        Some("a symbolic link, not a plain file: it is not followed")
+        Some("a symbolic link, not a regular file: it is not followed")
     } else {
-        Some("not a plain file")
+        Some("not a regular file")
     }
 }
 
-/// Opens a log file that was seen at `path`, or what has become of it since: a file is packed into
-/// another form before it goes.
+/// Opens a log file that was found at `path`, or its packed form: a file is packed into another
+/// form before it is removed.
 ///
 /// # Errors
-/// As [`unpack`], and when it cannot be opened.
+/// As [`unpack`], or the file cannot be opened.
 pub fn open_log(path: &Path, links: Links, access: &Access) -> io::Result<Opened> {
     let mut missing = None;
     for path in forms_from(path) {
@@ -303,7 +302,7 @@ pub fn open_log(path: &Path, links: Links, access: &Access) -> io::Result<Opened
     Err(missing.unwrap_or_else(|| io::ErrorKind::NotFound.into()))
 }
 
-/// The text of a log file that was seen at `path`, from its start.
+/// The text of a log file that was found at `path`, from its start.
 ///
 /// # Errors
 /// As [`open_log`].
@@ -314,12 +313,12 @@ pub fn read_log(path: &Path, links: Links, access: &Access) -> io::Result<Box<dy
     })
 }
 
-/// The path, and where the file is when it was packed since.
+/// The path, and the paths of its packed forms.
 fn forms_from(path: &Path) -> Vec<PathBuf> {
     let form = form_of(path);
     let text = path.as_os_str().to_string_lossy();
     let Some(stem) = text.strip_suffix(form.ending()) else { return vec![path.to_owned()] };
-    // In the order in which a file can go from one to the next.
+    // In the order in which a file can change its form.
     let later = Form::ALL.into_iter().filter(|later| *later >= form);
     later.map(|later| PathBuf::from(format!("{stem}{}", later.ending()))).collect()
 }
@@ -343,11 +342,11 @@ impl Lines {
         Ok(Lines { source, taken, offset: 0, line: Vec::new(), line_bytes_max })
     }
 
-    /// The next line without its newline, where it begins in what was packed, and whether it is too
-    /// long. A last one without a newline is a line, too.
+    /// The next line without its newline, its position in the unpacked content, and whether it is
+    /// too long. A last line without a newline counts, too.
     ///
     /// # Errors
-    /// When the file cannot be read, or makes no sense in its form.
+    /// The file cannot be read, or is malformed.
     pub fn next_line(&mut self) -> io::Result<Option<Placed<'_>>> {
         let offset = self.offset;
         let limit = self.line_bytes_max;
@@ -358,13 +357,13 @@ impl Lines {
         Ok((length.bytes > 0).then_some(Placed { offset, bytes, is_too_long }))
     }
 
-    /// How much of the file was read since this was last asked, bytes.
+    /// Bytes that were read from the file since the last call.
     pub fn take_read_bytes(&self) -> u64 {
         self.taken.take()
     }
 }
 
-/// Counts what is read.
+/// Counts bytes that are read.
 struct Counted {
     file: File,
     taken: Rc<Cell<u64>>,
@@ -383,7 +382,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_that_was_packed_since_it_was_seen_is_found() {
+    fn a_file_that_was_packed_since_the_listing_is_found() {
         let directory = tempfile::tempdir().unwrap();
         let at = |ending: &str| directory.path().join(format!("audit-1.{ending}"));
         let find = || open_log(&at("jsonl"), Links::Refuse, &Access::default());
@@ -407,7 +406,7 @@ mod tests {
         assert!(matches!(find(), Ok(Opened::Packed(path, _)) if path == at("jsonl.zst")));
         std::fs::write(at("jsonl"), text).unwrap();
         assert!(matches!(find(), Ok(Opened::Plain(_))));
-        // Nothing goes backwards: what is plain beside it is another file's leftover.
+        // Forms are never undone: a plain file beside it is not its content.
         assert_eq!(forms_from(Path::new("x.jsonl.age")), [Path::new("x.jsonl.age")]);
         assert_eq!(forms_from(Path::new("saved.txt")), [Path::new("saved.txt")]);
     }
@@ -447,7 +446,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_recorder_may_write_is_read() {
+    fn headers_as_long_as_the_recorder_writes_are_read() {
         let keys: Vec<_> = (0..1000).map(|_| age::x25519::Identity::generate()).collect();
         let recipients: Vec<_> = keys.iter().map(age::x25519::Identity::to_public).collect();
         let recipients = recipients.iter().map(|key| key as &dyn age::Recipient);
@@ -464,17 +463,17 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_identity_file_is_told() {
+    fn files_that_are_not_identity_files_are_errors() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("key");
-        let told = |text: &str| {
+        let message = |text: &str| {
             std::fs::write(&path, text).unwrap();
             let error = Identities::read(std::slice::from_ref(&path)).err().expect("none");
             let cause = std::error::Error::source(&error).map(ToString::to_string);
             format!("{error}: {}", cause.unwrap_or_default())
         };
-        assert!(told("").contains("no secret key"));
-        assert!(told("age-encryption.org/v1\n-> scrypt").contains("encrypted itself"));
-        assert!(told("secret").contains("line 1") && !told("secret").contains("secret data"));
+        assert!(message("").contains("no secret key"));
+        assert!(message("age-encryption.org/v1\n-> scrypt").contains("encrypted itself"));
+        assert!(message("secret").contains("line 1") && !message("secret").contains("secret data"));
     }
 }

@@ -10,7 +10,7 @@ use tacho_chain::verify::Directory;
 use super::content::{self, Identities};
 use crate::form::Form;
 
-/// The files of a log directory. None of them is trusted: links are not followed.
+/// The files of a log directory, all untrusted: links are not followed.
 pub struct RealDirectory {
     path: PathBuf,
     identities: Identities,
@@ -18,13 +18,13 @@ pub struct RealDirectory {
 
 impl RealDirectory {
     /// # Errors
-    /// When it is not a directory that can be read.
+    /// It is not a directory, or cannot be read.
     pub fn new(path: &Path, identities: Identities) -> io::Result<RealDirectory> {
         std::fs::read_dir(path)?;
         Ok(RealDirectory { path: path.to_owned(), identities })
     }
 
-    /// Bytes of all log files, for showing progress. What cannot be looked at counts nothing.
+    /// Bytes of all log files, to show progress. Files whose length is unknown do not count.
     pub fn total_bytes(&self) -> u64 {
         let Ok(entries) = std::fs::read_dir(&self.path) else { return 0 };
         let is_log = |name: &str| {
@@ -40,7 +40,7 @@ impl RealDirectory {
     /// Names of all sidecars, oldest first.
     ///
     /// # Errors
-    /// When the directory cannot be read.
+    /// The directory cannot be read.
     pub fn sidecars(&self) -> io::Result<Vec<String>> {
         let is_sidecar = |name: &String| {
             let stem = name.strip_suffix(SIDECAR_ENDING).and_then(|name| name.strip_suffix('.'));
@@ -56,7 +56,8 @@ impl Directory for RealDirectory {
     fn names(&self) -> io::Result<Vec<String>> {
         let mut names = Vec::new();
         for entry in std::fs::read_dir(&self.path)? {
-            // What is no text is no name of the log either, and must not look like one to others.
+            // A name that is not UTF-8 is not a name of the log, and its lossy form must not look
+            // like one.
             names.push(entry?.file_name().to_string_lossy().into_owned());
         }
         Ok(names)

@@ -1,4 +1,4 @@
-//! Which place is read, and which log files are in it.
+//! The input of a reader, and its log files.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -28,10 +28,10 @@ pub enum Input {
 }
 
 impl Input {
-    /// What is at a path.
+    /// Classifies a path.
     ///
     /// # Errors
-    /// When nothing is there, or it may not be looked at.
+    /// It does not exist, or must not be read.
     pub fn of(path: &Path) -> io::Result<Self> {
         let kind = std::fs::metadata(path)?.file_type();
         let path = path.to_owned();
@@ -50,11 +50,11 @@ impl Input {
 pub struct LogFile {
     /// Its name, `audit-<YYYYMMDDTHHMMSSZ>-<number>.jsonl` without the ending. Names sort by age.
     pub stem: String,
-    /// In what form it is: any but the plain one can only be read from its start.
+    /// Its form: any form except the plain one can only be read from the start.
     pub form: Form,
-    /// Where it is.
+    /// Its path.
     pub path: PathBuf,
-    /// When it was begun, to the second, from its name; `None` for a file given by the user.
+    /// When it was begun, in whole seconds, from its name; `None` for a file given by the user.
     pub begun: Option<Timestamp>,
 }
 
@@ -74,7 +74,7 @@ impl LogFile {
         let name = name.to_str()?;
         let (stem, ending) = name.split_once('.')?;
         let form = Form::of_ending(ending)?;
-        // Exactly the names that `tacho verify` knows: no line is shown that it passes over.
+        // Exactly the names that `tacho verify` knows: no line is shown that it would skip.
         if !tacho_chain::entry::is_stem(stem) {
             return None;
         }
@@ -89,17 +89,17 @@ impl LogFile {
     }
 }
 
-/// What there is in a log directory.
+/// The entries of a log directory.
 #[derive(Debug, Default)]
 pub struct Listing {
     /// The log files, oldest first.
     pub files: Vec<LogFile>,
-    /// What has the name of a log file and is not a plain file, and what it is instead.
+    /// Entries that have the name of a log file but are not regular files, and what they are.
     refused: Vec<(PathBuf, &'static str)>,
 }
 
 impl Listing {
-    /// Reports each file that is not a plain one, once.
+    /// Reports each entry that is not a regular file, once.
     pub(super) fn report<S: Sink>(&self, reported: &mut BTreeSet<PathBuf>, sink: &mut S) {
         for (path, reason) in &self.refused {
             if reported.insert(path.clone()) {
@@ -109,11 +109,11 @@ impl Listing {
     }
 }
 
-/// The log files of a directory. While a file is being packed both of its forms are there; the
-/// first is taken.
+/// The log files of a directory. While a file is being packed both of its forms exist; the first
+/// one is used.
 ///
 /// # Errors
-/// When the directory cannot be read.
+/// The directory cannot be read.
 pub fn list(directory: &Path) -> io::Result<Listing> {
     let mut listing = Listing::default();
     for entry in std::fs::read_dir(directory)? {
@@ -140,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_sort_by_age_and_strangers_are_passed_over() {
+    fn names_sort_by_age_and_foreign_files_are_skipped() {
         let directory = tempfile::tempdir().unwrap();
         for name in [
             "audit-20261121T100000Z-000002.jsonl",

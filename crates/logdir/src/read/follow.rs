@@ -1,7 +1,7 @@
 //! Follows the log as it is written.
 //!
-//! Polling, not file notification: a look ten times a second costs next to nothing, works the
-//! same on every file system, and cannot lose an event of its own.
+//! Polling instead of file notification: checking ten times a second costs almost nothing, works
+//! the same on every file system, and cannot lose a notification.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::fs::File;
@@ -17,7 +17,7 @@ use super::reader::Forward;
 use super::request::{ReadError, Sink};
 use super::scan;
 
-/// Time between two looks at the files.
+/// Interval between checks of the files.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// A file that is being followed.
@@ -26,21 +26,21 @@ struct Current {
     lines: Forward<File>,
 }
 
-/// Follows a place.
+/// Follows an input.
 pub struct Follower<'a> {
     place: Input,
     access: &'a Access,
-    /// Log files that were seen, by the stem of their names: compression renames a file.
+    /// Log files that were found, by the stem of their names, because compression renames a file.
     known: BTreeSet<String>,
     current: Option<Current>,
     /// Files to read after the current one.
     next: VecDeque<PathBuf>,
-    /// What has the name of a log file and is none, and was reported.
+    /// Reported entries that have the name of a log file but are not one.
     refused: BTreeSet<PathBuf>,
 }
 
 impl<'a> Follower<'a> {
-    /// Begins where the scan of `files` has ended: at the end of the newest one.
+    /// Begins where the scan of `files` ended: at the end of the newest one.
     pub fn new(
         place: Input,
         files: &[LogFile],
@@ -57,10 +57,10 @@ impl<'a> Follower<'a> {
         Self { place, access, known, current, next: VecDeque::new(), refused }
     }
 
-    /// Shows lines as they come, until the sink ends it.
+    /// Shows new lines until the sink stops it.
     ///
     /// # Errors
-    /// When the directory cannot be read any more or the sink takes no more.
+    /// The directory can no longer be read, or the sink failed.
     pub fn run<S: Sink>(&mut self, sink: &mut S) -> Result<(), S::Error> {
         while !sink.stopped() {
             self.poll(sink)?;
@@ -77,8 +77,8 @@ impl<'a> Follower<'a> {
             if sink.stopped() {
                 break;
             }
-            // The recorder finishes a file before it begins the next. Only now that the next is
-            // there is it certain that nothing more comes.
+            // The recorder finishes a file before it begins the next. Only now that the next one
+            // exists is it certain that this one is complete.
             self.read_current(sink)?;
             self.close_current(sink)?;
             let links = match &self.place {
@@ -124,7 +124,7 @@ impl<'a> Follower<'a> {
                     }
                 }
                 Ok(None) => return Ok(()),
-                // It was cut between the two looks at it.
+                // Truncated between the two checks.
                 Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
                     return current.start_again(sink);
                 }
@@ -133,7 +133,7 @@ impl<'a> Follower<'a> {
         }
     }
 
-    /// What has no newline when a file is finished will never get one.
+    /// A line without a newline in a finished file will never get one.
     fn close_current<S: Sink>(&mut self, sink: &mut S) -> Result<(), S::Error> {
         let Some(current) = self.current.take() else { return Ok(()) };
         let rest = current.lines.unfinished();
@@ -144,7 +144,7 @@ impl<'a> Follower<'a> {
     }
 
     fn look_for_next<S: Sink>(&mut self, sink: &mut S) -> Result<(), S::Error> {
-        // The name may stand for another file by now, as after `mv` or an editor's save.
+        // The name may refer to another file now, as after `mv` or when an editor saves.
         if let Some(current) = &self.current
             && let Ok(named) = std::fs::metadata(&current.path)
             && let Ok(open) = current.lines.file().metadata()
@@ -159,7 +159,7 @@ impl<'a> Follower<'a> {
             if !self.known.insert(file.stem) {
                 continue;
             }
-            // Also when its name sorts before the current one: then the clock was set back.
+            // Even if its name sorts before the current one: then the clock was set back.
             self.next.push_back(file.path);
         }
         Ok(())

@@ -1,21 +1,21 @@
-//! The newest lines, in memory until they are shown.
+//! The newest lines, kept in memory until they are shown.
 
 use std::collections::VecDeque;
 use std::path::Path;
 
 use super::request::Sink;
 
-/// How much of the newest lines is in memory until they are shown.
+/// Memory used for the newest lines until they are shown.
 pub(super) struct Kept {
     bytes: usize,
     bytes_max: usize,
-    /// There are more lines, and no room for them.
+    /// There are more lines, but no space for them.
     pub(super) is_full: bool,
 }
 
 impl Kept {
     pub(super) fn new(line_bytes_max: usize) -> Self {
-        // Twice: the longest line, and as much of others.
+        // Twice: for the longest line, and as much for others.
         Self { bytes: 0, bytes_max: line_bytes_max.saturating_mul(2), is_full: false }
     }
 
@@ -23,7 +23,7 @@ impl Kept {
         self.bytes.saturating_add(line.len()) <= self.bytes_max
     }
 
-    /// Adds an older line, if there is room for it.
+    /// Adds an older line, if there is space for it.
     pub(super) fn add(&mut self, newest_first: &mut Vec<Vec<u8>>, line: &[u8]) -> bool {
         if !self.fits(line) {
             self.is_full = true;
@@ -68,7 +68,7 @@ mod tests {
         }
         assert_eq!(last, [b"bbb".to_vec(), b"cc".to_vec()]);
         assert!(!kept.is_full);
-        // Three lines are wanted, and there is room for eight bytes.
+        // Three lines are requested, but there is space for eight bytes.
         kept.push(&mut last, b"dddd", 3);
         assert!(kept.is_full);
         assert_eq!(last, [b"cc".to_vec(), b"dddd".to_vec()]);

@@ -1,12 +1,12 @@
-//! Lines are read up to a length.
+//! Limits the length of lines.
 //!
-//! Files are not trusted: 100 KB of a compressed file may be gigabytes without a newline. A longer
-//! line is read and counted, but not kept.
+//! Files are not trusted: 100 KB of a compressed file may be gigabytes without a newline. A line
+//! beyond the limit is read and counted, but not kept.
 
 use std::io::{self, BufRead};
 
-/// A limit for lines in ordinary use, bytes: statements up to MySQL's default of
-/// `max_allowed_packet`, 64 MiB, also if every second byte needs an escape.
+/// Limit for ordinary lines, bytes: statements up to MySQL's default of `max_allowed_packet`, 64
+/// MiB, even if every second byte needs an escape.
 pub const LINE_BYTES_MAX: usize = 128 << 20;
 
 /// A line that was read.
@@ -14,15 +14,15 @@ pub const LINE_BYTES_MAX: usize = 128 << 20;
 pub struct Length {
     /// Its length with its end, bytes; 0 at the end of the source.
     pub bytes: u64,
-    /// It is longer than the limit, and nothing of it was kept.
+    /// It exceeds the limit, and none of it was kept.
     pub is_too_long: bool,
 }
 
-/// Reads up to an `end` into an empty `line`, or to the end of the source. The memory of a line
-/// that is too long is given back.
+/// Reads up to an `end` into an empty `line`, or to the end of the source. Frees the memory of a
+/// line that is too long.
 ///
 /// # Errors
-/// As reading the source.
+/// The source cannot be read.
 pub fn read_until(
     source: &mut (impl BufRead + ?Sized),
     end: u8,

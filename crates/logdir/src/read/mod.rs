@@ -1,28 +1,28 @@
-//! Zone: outside. Reading a log: what is there, then what comes (feature `read`).
+//! Zone: outside. Reads a log: existing lines, then new ones (feature `read`).
 //!
-//! The log may be hundreds of gigabytes and the question is nearly always about its end or a
-//! few minutes of it, so nothing is read that the answer does not need: whole files are passed
-//! over by their names, a place in a file is found by binary search, and the newest lines are
-//! found by reading blocks backwards.
+//! The log may be hundreds of gigabytes, and the question is nearly always about its end or a few
+//! minutes of it, so only the necessary parts are read: whole files are skipped by their names, a
+//! position in a file is found by binary search, and the newest lines are found by reading blocks
+//! backwards.
 //!
-//! [`read()`] gives lines to a [`Sink`], which decides what becomes of them. No file is trusted:
-//! links in a log directory are not followed, a line takes only so much memory, and a broken file
-//! is a problem that is reported to the sink, not the end.
+//! [`read()`] passes lines to a [`Sink`], which decides what to do with them. No file is trusted:
+//! links in a log directory are not followed, a line uses only a limited amount of memory, and a
+//! broken file is reported to the sink as a problem and does not end the reading.
 //!
-//! | module | what it owns |
+//! | module | responsibility |
 //! |---|---|
-//! | `request` | what is to be read, and what takes the lines: [`Request`], [`Sink`] |
+//! | `request` | what to read, and the receiver of the lines: [`Request`], [`Sink`] |
 //! | [`files`] | the log files of a directory, by age |
-//! | [`content`] | a file opened and unpacked, whatever form it has by now |
-//! | [`reader`] | lines of a plain file: forward, backward, and the place of a time |
-//! | [`line_limit`] | lines that are too long |
-//! | `scan` | the lines that are in the log already |
+//! | [`content`] | opening and unpacking a file in any form |
+//! | [`reader`] | lines of a plain file: forward, backward, and the position of a time |
+//! | [`line_limit`] | limits the length of lines |
+//! | `scan` | existing lines |
 //! | `newest` | the newest file, which may be written while it is read |
 //! | `parts` | which parts of the files can hold an answer |
 //! | `kept` | the newest lines, in memory until they are shown |
-//! | `follow` | lines as they are written |
+//! | `follow` | new lines |
 //! | [`order`] | numbers of lines: known, missing, of another log |
-//! | [`resume`] | where a new start continues after the line that was handled last |
+//! | [`resume`] | where a restart continues after the last handled line |
 //! | [`directory`] | a log directory for verification |
 
 pub mod content;
@@ -51,11 +51,11 @@ use newest::open_newest;
 pub use request::{Lines, ReadError, Request, Sink, Window};
 use scan::Scan;
 
-/// Gives the lines of a place to `sink`: those that are there, and with `follow` those that come,
-/// until the sink ends it.
+/// Passes the lines of an input to `sink`: existing ones, and with `follow` also new ones, until
+/// the sink stops it.
 ///
 /// # Errors
-/// When it cannot continue. Files that cannot be read are reported to the sink and passed over.
+/// It cannot continue. Files that cannot be read are reported to the sink and skipped.
 pub fn read<S: Sink>(
     place: Input,
     request: &Request<'_>,
@@ -89,8 +89,8 @@ pub fn read<S: Sink>(
             files
         }
     };
-    // The newest file is opened first and its length taken once: what is there now is scanned,
-    // what comes after it is followed, and no line falls between the two.
+    // The newest file is opened first and its length read once: lines up to that are scanned, later
+    // ones are followed, so no line is lost between the two.
     let newest = open_newest(&files, request.follow, sink)?;
     if sink.wants_last_run() {
         let run = Scan { files: &files, newest: newest.as_ref(), access }.newest_run(sink);

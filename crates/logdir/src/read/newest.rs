@@ -13,20 +13,20 @@ use crate::form::Form;
 const SETTLE_TIME: Duration = Duration::from_millis(500);
 const SETTLE_INTERVAL: Duration = Duration::from_millis(20);
 
-/// The newest file, open, and how much of it was there when it was opened.
+/// The newest file, open, and its length at that time.
 pub struct Newest {
     /// The file.
     pub file: File,
-    /// The end of what is there now; all after it is new.
+    /// End of the existing content; everything after it is new.
     pub end: u64,
 }
 
-/// Opens the newest file. When it will be followed, a last line that is not complete yet is
-/// left for later. Otherwise its end is waited for a moment, because a busy server is always in
-/// the middle of a line; what is not complete after that is broken.
+/// Opens the newest file. If it will be followed, an incomplete last line is left for later.
+/// Otherwise this waits briefly for its end, because a busy server is always in the middle of a
+/// line; a line that is still incomplete then is broken.
 ///
 /// # Errors
-/// When it is the only file and cannot be opened.
+/// It is the only file and cannot be opened.
 pub fn open_newest<S: Sink>(
     files: &[LogFile],
     follow: bool,

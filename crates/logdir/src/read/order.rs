@@ -1,11 +1,11 @@
-//! The numbers of the lines that are handed on, as by sending them: which were met before, which
-//! are missing, and whether this is still the same log.
+//! The numbers of lines that are passed on, for example sent: detects repeated lines, missing
+//! lines, and another log.
 //!
-//! A file may be seen again (`docs/specs/file.md`, "Changes by others"), and a new start reads the
-//! file it was in from its beginning: lines that were sent are passed over by their `seq`. But a
-//! log that was thrown away and begun anew has the same numbers, too, and passing over those would
-//! be a silent loss. So numbers may only come again in a file that is known: by its name, or by
-//! its first line.
+//! A file may appear again (`docs/specs/file.md`, "Changes by others"), and a restart reads its
+//! last file from the beginning: lines that were already sent are skipped by their `seq`. But a log
+//! that was discarded and begun anew has the same numbers, too, and skipping its lines would be a
+//! silent loss. So numbers may only repeat in a file that is known, by its name or by its first
+//! line.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -26,38 +26,38 @@ pub struct Mark {
     pub ts: Timestamp,
 }
 
-/// What a line is.
+/// Classification of a line.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Meeting {
     /// The next one.
     Next,
-    /// A later one: lines of these numbers are not there.
+    /// A later one: the lines with these numbers are missing.
     Gap(u64, u64),
-    /// It was met before.
+    /// A repeated line.
     Known,
-    /// A number that was met before, where it cannot be.
+    /// A repeated number in a file that should not have it.
     OutOfOrder,
     /// The first line of another log.
     AnotherLog,
 }
 
-/// What was met.
+/// The lines so far.
 #[derive(Debug)]
 pub struct Order {
     last: Option<u64>,
-    /// Where the line at hand is.
+    /// File of the current line.
     path: PathBuf,
     file: Rc<str>,
     /// Names of files that were read.
     files: HashSet<Rc<str>>,
     /// First lines of files that were read.
     firsts: HashSet<(u64, Timestamp)>,
-    /// The file was read before.
+    /// The current file was read before.
     is_again: bool,
 }
 
 impl Order {
-    /// Begins behind the line `last`, in a file of that name; or anywhere.
+    /// Begins after the line `last`, in a file of that name; or anywhere.
     pub fn new(last: Option<&Mark>) -> Self {
         Self {
             last: last.map(|mark| mark.seq),
@@ -69,20 +69,20 @@ impl Order {
         }
     }
 
-    /// Name of the file of the line that was met last, without its ending.
+    /// Name of the file of the last line, without its ending.
     pub fn file(&self) -> &Rc<str> {
         &self.file
     }
 
-    /// Whether the line was met before, as far as this can be told without understanding it.
-    pub fn passes_over(&self, path: &Path, offset: u64, bytes: &[u8]) -> bool {
+    /// Whether the line is a repeated one, as far as this is clear without parsing it.
+    pub fn skips(&self, path: &Path, offset: u64, bytes: &[u8]) -> bool {
         self.is_again
             && offset > 0
             && self.path == path
             && seq_of(bytes).zip(self.last).is_some_and(|(seq, last)| seq <= last)
     }
 
-    /// Meets a line that begins at `offset` of its file.
+    /// Classifies a line that begins at `offset` of its file.
     pub fn meet(&mut self, path: &Path, offset: u64, seq: u64, ts: Timestamp) -> Meeting {
         let was_met = self.last.is_some_and(|last| seq <= last);
         if offset == 0 || self.path != path {
@@ -116,7 +116,7 @@ pub fn stem(path: &Path) -> String {
     stem.map_or(&*name, |stem| stem.strip_suffix('.').unwrap_or(stem)).to_owned()
 }
 
-/// The number of a line, from how every line begins (`docs/specs/file.md`).
+/// The number of a line, from the fixed beginning of lines (`docs/specs/file.md`).
 pub fn seq_of(line: &[u8]) -> Option<u64> {
     let rest = line.strip_prefix(br#"{"v":1,"seq":"#)?;
     let length = rest.iter().position(|byte| !byte.is_ascii_digit())?;
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn gaps_are_seen_within_files_and_between_them() {
+    fn gaps_are_detected_within_files_and_between_them() {
         let mut order = Order::new(None);
         assert_eq!(meet(&mut order, ONE, 0, 5), Meeting::Next);
         assert_eq!(meet(&mut order, ONE, 10, 6), Meeting::Next);
@@ -152,8 +152,8 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_seen_again_is_passed_over() {
-        // The same file, smaller; and one with the same lines under the next name.
+    fn a_file_that_appears_again_is_skipped() {
+        // The same file, compressed; and one with the same lines under the next name.
         for again in [&format!("{TWO}.zst"), THREE] {
             let mut order = Order::new(None);
             for (offset, seq) in [(0, 1), (10, 2), (20, 3)] {
@@ -163,13 +163,13 @@ mod tests {
                 assert_eq!(meet(&mut order, again, offset, seq), Meeting::Known);
             }
             let line = br#"{"v":1,"seq":3,"ts":"#;
-            assert!(order.passes_over(Path::new(again), 20, line));
+            assert!(order.skips(Path::new(again), 20, line));
             assert_eq!(meet(&mut order, again, 30, 4), Meeting::Next);
         }
     }
 
     #[test]
-    fn a_new_start_goes_on_in_its_file() {
+    fn a_restart_continues_in_its_file() {
         let mut order = Order::new(Some(&mark("audit-20261121T100000Z-000001", 2)));
         assert_eq!(meet(&mut order, ONE, 0, 1), Meeting::Known);
         assert_eq!(meet(&mut order, ONE, 10, 2), Meeting::Known);
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn another_log_is_not_passed_over() {
+    fn another_log_is_not_skipped() {
         let mut order = Order::new(Some(&mark("audit-20261121T100000Z-000001", 2)));
         assert_eq!(meet(&mut order, TWO, 0, 1), Meeting::AnotherLog);
         let mut order = Order::new(None);
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_somebody_has_put_in_is_no_line_of_before() {
+    fn an_inserted_line_is_not_a_repeated_line() {
         let mut order = Order::new(None);
         assert_eq!(meet(&mut order, ONE, 0, 5), Meeting::Next);
         assert_eq!(meet(&mut order, ONE, 10, 5), Meeting::OutOfOrder);

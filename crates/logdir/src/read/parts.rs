@@ -1,11 +1,11 @@
 //! Which parts of the files can hold an answer.
 //!
-//! Lines are written in about the order in which their matter was over; `ts` is when it began.
-//! A line of the range can therefore not stand before the place where `since` is, but it can
-//! stand behind the place where `until` is, if its statement took long. Reading on to the end
-//! of the log for those would make every question about last week one about the whole log, so
-//! the range of places ends a margin after `until`: a statement that was still open then is
-//! shown by its `running` line.
+//! Lines are written in about the order in which their events ended, but `ts` is the beginning. A
+//! line of the range can therefore not precede the position of `since`, but it can follow the
+//! position of `until`, if its statement took long. Reading to the end of the log for such lines
+//! would turn every question about last week into one about the whole log, so the range of
+//! positions ends a margin after `until`: a statement that was still open then is shown by its
+//! `running` line.
 
 use jiff::{SignedDuration, Timestamp};
 
@@ -13,8 +13,8 @@ use super::files::LogFile;
 use super::reader::Split;
 use super::request::Window;
 
-/// How far the order of lines and the times in names may be off: the recorder's own buffering,
-/// a stall of the disk, a step of the clock.
+/// How much the order of lines and the times in names may be off: buffering in the recorder, a
+/// stall of the disk, a step of the clock.
 const MARGIN: SignedDuration = SignedDuration::from_secs(60);
 
 /// Part of a file.
@@ -26,7 +26,7 @@ pub(super) struct Part<'a> {
     pub(super) end: Option<u64>,
 }
 
-/// The parts to read, oldest first. `split`: where in a file a time is, if that can be known.
+/// The parts to read, oldest first. `split`: position of a time in a file, if it can be determined.
 pub(super) fn parts(
     files: &[LogFile],
     window: Window,
@@ -49,9 +49,9 @@ pub(super) fn parts(
     parts
 }
 
-/// Ends the parts at the first line that was over at `place`. What a crashed server had not
-/// written yet is at the start of the file begun after the crash, however much later that
-/// was: only a line can tell where to end, not the name of a file.
+/// Ends the parts at the first line that ended at `place` or later. Lines that a crashed server had
+/// not written are at the start of the file begun after the crash, however much later that was:
+/// only a line can determine the end, not the name of a file.
 fn cut_after(
     parts: &mut Vec<Part<'_>>,
     place: Timestamp,
@@ -67,8 +67,8 @@ fn cut_after(
     }
 }
 
-/// The last file that was begun before `place`, or the first one. All files before it were
-/// finished when it was begun.
+/// The last file that was begun before `place`, or the first one. All earlier files were finished
+/// by then.
 fn last_begun(parts: &[Part], place: Timestamp) -> usize {
     parts.iter().rposition(|part| part.file.begun.is_some_and(|b| b <= place)).unwrap_or(0)
 }
@@ -89,7 +89,7 @@ mod tests {
         Timestamp::from_second(second).unwrap()
     }
 
-    /// Wants no line, and must get no problem.
+    /// Wants no line, and must not get a problem.
     struct Untroubled;
 
     impl Sink for Untroubled {
@@ -128,7 +128,7 @@ mod tests {
         }
     }
 
-    /// Ten files of 1000 s each with a line a second, and the offset of a line by its second.
+    /// Ten files of 1000 s each with one line per second, and the offset of a line by its second.
     fn log(directory: &Path) -> impl Fn(i64) -> u64 {
         let mut length = 0;
         for number in 0..10 {
@@ -176,17 +176,17 @@ mod tests {
             parts(Some(3990), Some(4010)),
             [(3, offset(930), None), (4, 0, Some(offset(70)))]
         );
-        // The margin reaches into the neighbours.
+        // The margin extends into the neighbours.
         assert_eq!(parts(Some(4010), Some(4100))[0], (3, offset(950), None));
         assert_eq!(parts(None, Some(990)).last(), Some(&(1, 0, Some(offset(50)))));
         assert_eq!(parts(Some(-1000), None).len(), 10);
         assert_eq!(parts(None, Some(-1000)), [(0, 0, Some(0))]);
-        // Nothing is there yet, but it may be for a file whose clock is ahead.
+        // There is nothing yet, but there may be in a file whose clock is ahead.
         assert_eq!(parts(Some(20_000), None), [(9, offset(999) + offset(1), None)]);
     }
 
     #[test]
-    fn what_was_recovered_after_a_crash_is_found() {
+    fn lines_recovered_after_a_crash_are_found() {
         let directory = tempfile::tempdir().unwrap();
         let line = |ts: i64, event: &str, outcome: &str| {
             let ts = at(ts);
@@ -199,7 +199,7 @@ mod tests {
             std::fs::write(directory.path().join(name), text).unwrap();
         };
         write(0, 1, &line(500, "statement", "ok"));
-        // The server died at 510 and was started at 9000.
+        // The server died at 510 and was restarted at 9000.
         let recovered = line(9000, "start", "")
             + &line(509, "statement", "ok")
             + &line(505, "statement", "interrupted");

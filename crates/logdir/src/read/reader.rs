@@ -1,4 +1,4 @@
-//! Reads lines of a file from both ends and from the middle, taking only the blocks it needs.
+//! Reads lines of a file from both ends and from the middle, reading only the necessary blocks.
 
 use std::borrow::Borrow;
 use std::fs::File;
@@ -10,23 +10,23 @@ use jiff::Timestamp;
 use memchr::{memchr, memrchr};
 use tacho_record::Line;
 
-/// How much is read at once.
+/// Bytes that are read at once.
 pub const BLOCK_BYTES: usize = 64 * 1024;
-/// How much at most, within a long line.
+/// Most bytes that are read at once, within a long line.
 const BLOCK_BYTES_MAX: usize = 8 << 20;
 
-/// A line without its newline, and where it begins in its file.
+/// A line without its newline, and its position in the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Placed<'a> {
     /// Offset of its first byte, bytes.
     pub offset: u64,
-    /// The line; nothing if it is too long.
+    /// The line; empty if it is too long.
     pub bytes: &'a [u8],
-    /// It is longer than what is read into memory (see [`super::line_limit`]).
+    /// It exceeds the limit (see [`super::line_limit`]).
     pub is_too_long: bool,
 }
 
-/// A length in memory from one in a file, where a bound in memory was already applied.
+/// Converts a length in a file to one in memory, where a limit for memory was already applied.
 fn block_of(bytes: u64, block_bytes: usize) -> usize {
     usize::try_from(bytes).map_or(block_bytes, |bytes| bytes.min(block_bytes))
 }
@@ -35,24 +35,24 @@ fn block_of(bytes: u64, block_bytes: usize) -> usize {
 #[derive(Debug)]
 pub struct Backward<'f> {
     file: &'f File,
-    /// Where the range begins.
+    /// Start of the range.
     floor: u64,
     /// File offset of `buffer`.
     position: u64,
     buffer: Vec<u8>,
-    /// How much of the buffer was not given out yet. It ends with the newline of the next line.
+    /// End of the part of the buffer that was not returned yet, after the newline of the next line.
     end: usize,
-    /// Only this much of the buffer may hold a newline that was not seen yet.
+    /// Only this much of the buffer may have a newline that was not found yet.
     unsearched: usize,
     /// Longest line that is kept.
     limit: usize,
-    /// How much was read so far.
+    /// Bytes read so far.
     pub bytes_read: u64,
 }
 
 impl<'f> Backward<'f> {
-    /// Begins at the end of `range`, whose start must be the start of a line.
-    /// Lines of more than `limit` bytes are not kept.
+    /// Begins at the end of `range`, whose start must be the start of a line. Lines of more than
+    /// `limit` bytes are not kept.
     pub fn new(file: &'f File, range: Range<u64>, limit: usize) -> Self {
         Self {
             file,
@@ -66,15 +66,15 @@ impl<'f> Backward<'f> {
         }
     }
 
-    /// The line before the one given last.
+    /// The line before the last returned one.
     ///
     /// # Errors
-    /// When the file cannot be read, or has become shorter than the range.
+    /// The file cannot be read, or has become shorter than the range.
     pub fn next_line(&mut self) -> io::Result<Option<Placed<'_>>> {
         let mut block_bytes = BLOCK_BYTES;
         let mut is_too_long = false;
         loop {
-            // The last byte is the newline of the line itself, if that was not given up.
+            // The last byte is the newline of the line itself, unless that was discarded.
             let own = usize::from(!is_too_long);
             let search = self.unsearched.min(self.end.saturating_sub(own));
             let start = match memrchr(b'\n', &self.buffer[..search]) {
@@ -129,21 +129,21 @@ pub struct Forward<F> {
     buffer: Vec<u8>,
     /// Start of the next line in the buffer.
     start: usize,
-    /// How much of the buffer is known to hold no newline after `start`.
+    /// Length after `start` in the buffer that is known to have no newline.
     searched: usize,
-    /// Where the range ends.
+    /// End of the range.
     end: u64,
     /// Longest line that is kept.
     limit: usize,
-    /// Where the line begins that is too long and whose end was not found yet.
+    /// Start of a line that is too long and whose end was not found yet.
     too_long_from: Option<u64>,
-    /// How much was read so far.
+    /// Bytes read so far.
     pub bytes_read: u64,
 }
 
 impl<F: Borrow<File>> Forward<F> {
-    /// Begins at the start of `range`, which must be the start of a line.
-    /// Lines of more than `limit` bytes are not kept.
+    /// Begins at the start of `range`, which must be the start of a line. Lines of more than
+    /// `limit` bytes are not kept.
     pub fn new(file: F, range: Range<u64>, limit: usize) -> Self {
         Self {
             file,
@@ -168,7 +168,7 @@ impl<F: Borrow<File>> Forward<F> {
         self.limit
     }
 
-    /// Where the range ends.
+    /// End of the range.
     pub fn end(&self) -> u64 {
         self.end
     }
@@ -178,10 +178,10 @@ impl<F: Borrow<File>> Forward<F> {
         self.end = self.end.max(end);
     }
 
-    /// The next line; `None` when the range holds no further complete one.
+    /// The next line; `None` if the range has no further complete one.
     ///
     /// # Errors
-    /// When the file cannot be read, or has become shorter than the range.
+    /// The file cannot be read, or has become shorter than the range.
     pub fn next_line(&mut self) -> io::Result<Option<Placed<'_>>> {
         loop {
             if let Some(found) = memchr(b'\n', &self.buffer[self.searched..]) {
@@ -208,7 +208,7 @@ impl<F: Borrow<File>> Forward<F> {
         }
     }
 
-    /// What follows the last complete line of the range, after `next_line` has given `None`.
+    /// The bytes after the last complete line of the range, once `next_line` has returned `None`.
     pub fn unfinished(&self) -> Placed<'_> {
         match self.too_long_from {
             Some(offset) => Placed { offset, bytes: &[], is_too_long: true },
@@ -241,10 +241,10 @@ impl<F: Borrow<File>> Forward<F> {
     }
 }
 
-/// Where the last complete line of the first `length` bytes ends.
+/// End of the last complete line in the first `length` bytes.
 ///
 /// # Errors
-/// When the file cannot be read.
+/// The file cannot be read.
 pub fn complete_length(file: &File, length: u64) -> io::Result<u64> {
     let mut block = vec![0; BLOCK_BYTES];
     let mut position = length;
@@ -259,39 +259,38 @@ pub fn complete_length(file: &File, length: u64) -> io::Result<u64> {
     Ok(0)
 }
 
-/// A place in a file that a moment splits in two.
+/// The position in a file that divides it at a moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Split {
-    /// End of the last line whose matter was over before the moment (0 if there is none).
+    /// End of the last line whose event ended before the moment (0 if there is none).
     pub before: u64,
-    /// Start of the first line whose matter was over at the moment or later.
+    /// Start of the first line whose event ended at the moment or later.
     pub after: Option<u64>,
-    /// How much was read to find it.
+    /// Bytes read to find it.
     pub bytes_read: u64,
 }
 
-/// Finds where a moment splits the first `length` bytes of a file.
+/// Finds the position that divides the first `length` bytes of a file at a moment.
 ///
-/// Looks only at lines that say when their matter was over (see [`Line::end_ts`]), in which
-/// order the log is written: a line about a statement that is still open says nothing about
-/// when it was written.
+/// Uses only lines that have the end of their event (see [`Line::end_ts`]), which is the order of
+/// the log: a line about a statement that is still open does not show when it was written.
 ///
 /// # Errors
-/// When the file cannot be read.
+/// The file cannot be read.
 pub fn split_at(
     file: &File,
     length: u64,
     moment: Timestamp,
     line_bytes_max: usize,
 ) -> io::Result<Split> {
-    // All lines before `low` are over before the moment; the first that is not begins before
+    // All events before `low` ended before the moment; the first one that did not begins before
     // `high`, or there is none.
     let (mut low, mut high) = (0, length);
     let mut bytes_read = 0;
     while high - low > 2 * BLOCK_BYTES as u64 {
         let middle = low + (high - low) / 2;
         let mut lines = Forward::new(file, middle..length, line_bytes_max);
-        // The line that `middle` falls into belongs to the first half.
+        // The line at `middle` belongs to the first half.
         lines.next_line()?;
         match first_ended(&mut lines, high)? {
             Some((range, end)) if end < moment => low = range.end,
@@ -311,7 +310,7 @@ pub fn split_at(
     Ok(Split { before: low, after, bytes_read: bytes_read + lines.bytes_read })
 }
 
-/// The next line that begins before `limit` and says when its matter was over, and when.
+/// The next line that begins before `limit` and has the end of its event, and that end.
 fn first_ended(
     lines: &mut Forward<&File>,
     limit: u64,
@@ -320,7 +319,7 @@ fn first_ended(
         if offset >= limit {
             break;
         }
-        // Broken lines are reported when they are shown, not when they are passed in a search.
+        // Broken lines are reported when they are shown, not during a search.
         if let Some(end) = Line::parse(bytes).ok().and_then(|line| line.end_ts()) {
             return Ok(Some((offset..offset + bytes.len() as u64 + 1, end)));
         }

@@ -1,4 +1,4 @@
-//! What is to be read, and what takes the lines.
+//! What to read, and the receiver of the lines.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use jiff::Timestamp;
 
 use super::reader::Placed;
 
-/// Why a log cannot be read, or not be read on.
+/// Why a log cannot be read, or no further.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
     /// The only file cannot be opened.
@@ -24,7 +24,7 @@ pub enum ReadError {
     /// The directory, a file or a stream cannot be read.
     #[error("{}: {error}", path.display())]
     Read {
-        /// What was being read.
+        /// The path that was being read.
         path: PathBuf,
         /// What the system says.
         error: io::Error,
@@ -37,16 +37,16 @@ impl ReadError {
     }
 }
 
-/// How many lines of those that are there.
+/// How many of the existing lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lines {
-    /// All that are wanted.
+    /// All that the sink wants.
     All,
-    /// The newest that are wanted, at most this many.
+    /// The newest that the sink wants, at most this many.
     Last(usize),
 }
 
-/// A time range: `since` belongs to it, `until` does not.
+/// A time range: `since` is included, `until` is not.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Window {
     /// First moment of it.
@@ -62,31 +62,30 @@ impl Window {
     }
 }
 
-/// What is to be read.
+/// What to read.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
-    /// Files of a directory that are older than the one of this name (without an ending) are passed
-    /// over.
+    /// Files of a directory that are older than the one of this name (without an ending) are
+    /// skipped.
     pub from: Option<&'a str>,
-    /// Of what is there.
+    /// Which existing lines.
     pub lines: Lines,
-    /// Only parts of files that can have lines of this range are read. The sink has to look at the
-    /// time of each line.
+    /// Only parts of files that can have lines of this range are read. The sink must check the time
+    /// of each line.
     pub window: Window,
-    /// Whether to continue with what comes.
+    /// Whether to continue with new lines.
     pub follow: bool,
 }
 
-/// Takes the lines of a log.
+/// Receives the lines of a log.
 pub trait Sink {
-    /// Why it can take no more.
+    /// Why it cannot receive more.
     type Error: From<ReadError>;
 
-    /// Whether a line is wanted. It is given lines in an order of the reader's choice, and may be
-    /// given a broken one.
+    /// Whether a line is wanted. The reader chooses the order of calls, and may pass a broken line.
     fn wants(&mut self, path: &Path, line: Placed<'_>) -> bool;
 
-    /// Takes a line that was wanted, in the order of the log.
+    /// Receives a wanted line, in the order of the log.
     ///
     /// # Errors
     /// The reading ends with the error.
@@ -98,28 +97,28 @@ pub trait Sink {
     /// The reading ends with the error.
     fn flush(&mut self) -> Result<(), Self::Error>;
 
-    /// Something is wrong with a file. The reading continues.
+    /// A problem with a file. The reading continues.
     fn problem(&mut self, path: &Path, reason: &str);
 
-    /// Something is worth saying that is no problem.
+    /// Information that is not a problem.
     fn note(&mut self, text: &str);
 
-    /// Lines that were wanted are left out, because the newer ones have this many bytes.
+    /// Wanted lines are left out, because the newer ones use this many bytes.
     fn out_of_room(&mut self, path: &Path, bytes_max: usize);
 
-    /// So many more bytes will be read.
+    /// This many more bytes will be read.
     fn expect(&mut self, _bytes: u64) {}
 
-    /// So many bytes were read. Returns whether to continue.
+    /// This many bytes were read. Returns whether to continue.
     ///
     /// # Errors
     /// The reading ends with the error.
     fn scanned(&mut self, bytes: u64) -> Result<bool, Self::Error>;
 
-    /// Whether to end.
+    /// Whether to stop.
     fn stopped(&self) -> bool;
 
-    /// Whether it has to know the newest run of the server before the first line.
+    /// Whether it must know the newest run of the server before the first line.
     fn wants_last_run(&self) -> bool {
         false
     }

@@ -1,8 +1,9 @@
-//! Where a new start continues: the line that was sent last is looked for in the log.
+//! Where a restart continues: finds the last sent line in the log.
 //!
-//! It is usually in the file it was in. If that file is gone, retention may have taken it, or the
-//! recorder may have written its lines again under the next name. A log that was cut back, as by
-//! a power failure, has other lines under numbers that were sent: its file is sent again.
+//! It is usually in the same file as before. If that file is gone, retention may have removed it,
+//! or the recorder may have written its lines again under the next name. A log that lost its end,
+//! for example by a power failure, has other lines with numbers that were already sent: its file is
+//! sent again.
 
 use std::fmt;
 use std::io;
@@ -22,12 +23,12 @@ pub enum ResumeError {
     /// The log cannot be read.
     #[error("{}: {error}", path.display())]
     Read {
-        /// What.
+        /// The path.
         path: PathBuf,
         /// What the system says.
         error: io::Error,
     },
-    /// The state is about something else.
+    /// The state belongs to another log.
     #[error(
         "{}: another log than that of the state {}, or its newest files were removed: the line \
          that was sent last, seq {seq} in {file}, is not in it, and {reason}. To send this log \
@@ -39,11 +40,11 @@ pub enum ResumeError {
         directory: PathBuf,
         /// The state.
         state: PathBuf,
-        /// Of the line that was sent last.
+        /// Number of the last sent line.
         seq: u64,
         /// Its file.
         file: String,
-        /// What is there instead.
+        /// What the log has instead.
         reason: String,
     },
 }
@@ -51,15 +52,15 @@ pub enum ResumeError {
 /// Where to continue.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Resume {
-    /// Name of the first file to read, without its ending; `None`: all there are.
+    /// Name of the first file to read, without its ending; `None`: all files.
     pub from: Option<String>,
     /// The last line that need not be sent; `None`: all of the first file is sent.
     pub behind: Option<Mark>,
-    /// What to tell.
+    /// A message for the operator.
     pub note: Option<Notice>,
 }
 
-/// What is unusual about where it continues.
+/// An unusual position to continue at.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Notice {
     /// The file of the last line is gone.
@@ -71,7 +72,7 @@ pub enum Notice {
         /// The one to continue with.
         next: String,
     },
-    /// The file of the last line is encrypted by now, and no key opens it.
+    /// The file of the last line has meanwhile been encrypted, and no key opens it.
     Encrypted(PathBuf),
     /// The last line is not in its file.
     CutBack {
@@ -89,12 +90,12 @@ impl fmt::Display for Notice {
         match self {
             Self::FileGone { directory, file, next } => write!(
                 f,
-                "{}: the file that was being sent, {file}, is gone; going on with {next}",
+                "{}: the file that was being sent, {file}, is gone; continuing with {next}",
                 directory.display()
             ),
             Self::Encrypted(path) => write!(
                 f,
-                "{}: encrypted before all of it was sent; what is missing is told as a gap",
+                "{}: encrypted before all of it was sent; the missing lines are reported as a gap",
                 path.display()
             ),
             Self::CutBack { path, mark, why } => write!(
@@ -110,21 +111,21 @@ impl fmt::Display for Notice {
     }
 }
 
-/// What a file has under a number.
+/// The line of a file that has a certain number.
 #[derive(Debug, PartialEq, Eq)]
 enum Found {
     /// The line.
     Same,
-    /// Another line.
+    /// Another line with this number.
     Other,
-    /// Nothing; its first and last numbers.
+    /// No line with this number; the file's first and last numbers.
     Nothing(Option<(u64, u64)>),
 }
 
-/// Looks for `mark` in the log.
+/// Finds `mark` in the log.
 ///
 /// # Errors
-/// When the log cannot be read, or is another one.
+/// The log cannot be read, or is another one.
 pub fn find(
     directory: &Path,
     state: &Path,
@@ -150,7 +151,7 @@ pub fn find(
     let mut oldest = None;
     for file in &files {
         let first = match first_seq(file, access) {
-            // Encrypted meanwhile: what is in it is reported when its turn comes.
+            // Encrypted meanwhile: its lines are reported as missing when they are due.
             Err(ResumeError::Read { error, .. }) if Locked::is(&error) => continue,
             first => first?,
         };
@@ -161,7 +162,7 @@ pub fn find(
         }
     }
     let Some((oldest, first)) = oldest else {
-        // Nothing to read yet. What comes is looked at by its numbers.
+        // No line yet. Later lines are checked by their numbers.
         return Ok(Resume { from: None, behind, note: None });
     };
     let Some(candidate) = candidate else {
@@ -182,7 +183,7 @@ pub fn find(
             Ok(Resume { from: Some(name.clone()), behind: Some(behind), note: None })
         }
         Found::Other => Err(another(format!("{name} has another line of this number"))),
-        // A file was taken out of the middle. The rest is reported as a gap.
+        // A file was removed from the middle. The rest is reported as a gap.
         Found::Nothing(_)
             if files.iter().any(|file| *file.stem > *mark.file) && **name < *mark.file =>
         {
@@ -190,7 +191,7 @@ pub fn find(
             let from = from.map(|file| file.stem.clone());
             Ok(Resume { from, behind, note: None })
         }
-        Found::Nothing(_) => Err(another(format!("its lines of before are in {name}"))),
+        Found::Nothing(_) => Err(another(format!("its earlier lines are in {name}"))),
     }
 }
 
@@ -225,10 +226,10 @@ fn lines(
             let limit = access.line_bytes_max;
             let length = line_limit::read_until(&mut source, b'\n', &mut line, limit)?;
             if length.is_too_long {
-                // Reported when its turn comes to be sent.
+                // Reported when it is due to be sent.
                 continue;
             }
-            // Without its newline it is not a line yet.
+            // Without its newline it is not a complete line yet.
             if length.bytes == 0 || line.pop() != Some(b'\n') {
                 return Ok(());
             }
@@ -277,7 +278,7 @@ mod tests {
         Mark { file: file.into(), seq, ts }
     }
 
-    /// A log with files of these lines, in its directory.
+    /// A log directory with files of these lines.
     fn log(files: &[(&str, std::ops::Range<u64>)]) -> tempfile::TempDir {
         let directory = tempfile::tempdir().unwrap();
         for (stem, seqs) in files {
@@ -298,12 +299,12 @@ mod tests {
     }
 
     #[test]
-    fn it_goes_on_in_the_file() {
+    fn it_continues_in_the_file() {
         let log = log(&[(ONE, 1..5), (TWO, 5..9)]);
         let expected =
             Resume { from: Some(TWO.to_owned()), behind: Some(mark(TWO, 6)), note: None };
         assert_eq!(found(&log, &mark(TWO, 6)).unwrap(), expected);
-        // Also compressed.
+        // Also if it was compressed.
         let plain = log.path().join(format!("{TWO}.jsonl"));
         let small = zstd::encode_all(&*std::fs::read(&plain).unwrap(), 3).unwrap();
         std::fs::write(plain.with_extension("jsonl.zst"), small).unwrap();
@@ -312,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn what_retention_has_taken_is_told() {
+    fn files_removed_by_retention_are_reported() {
         let resume = found(&log(&[(THREE, 20..25)]), &mark(ONE, 6)).unwrap();
         assert_eq!((resume.from.as_deref(), resume.behind), (Some(THREE), Some(mark(ONE, 6))));
         assert!(
@@ -320,7 +321,7 @@ mod tests {
                 .note
                 .unwrap()
                 .to_string()
-                .contains("is gone; going on with audit-20261121T120000Z")
+                .contains("is gone; continuing with audit-20261121T120000Z")
         );
     }
 
@@ -349,7 +350,7 @@ mod tests {
 
     #[test]
     fn another_log_is_refused() {
-        // Younger, with the same numbers; older; and one that ends before.
+        // A newer one with the same numbers; an older one; and one that ends earlier.
         for (files, mark) in [
             (vec![(TWO, 1..9)], Mark { ts: Default::default(), ..mark(ONE, 6) }),
             (vec![(ONE, 30..40)], mark(TWO, 6)),
@@ -361,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_log_is_waited_for() {
+    fn a_restart_waits_for_lines_of_an_empty_log() {
         let resume = found(&log(&[]), &mark(ONE, 6)).unwrap();
         assert_eq!(resume, Resume { from: None, behind: Some(mark(ONE, 6)), note: None });
     }

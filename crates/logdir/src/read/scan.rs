@@ -1,5 +1,5 @@
-//! Shows what is in the log already: picks the parts of files that can hold an answer and reads
-//! them, oldest line first or newest line first.
+//! Shows the existing lines of a log: selects the parts of files that can have an answer and reads
+//! them, oldest or newest line first.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -24,7 +24,7 @@ fn run_of(line: Placed) -> Option<u64> {
     Line::parse(line.bytes).ok().and_then(|line| line.run)
 }
 
-/// The files of a log, and what their reading needs.
+/// The files of a log, and how to read them.
 pub struct Scan<'a> {
     /// Oldest first.
     pub files: &'a [LogFile],
@@ -35,10 +35,10 @@ pub struct Scan<'a> {
 }
 
 impl<'a> Scan<'a> {
-    /// Shows the lines that are wanted.
+    /// Shows the wanted lines.
     ///
     /// # Errors
-    /// When the sink takes no more. Files that cannot be read are reported and passed over.
+    /// The sink failed. Files that cannot be read are reported and skipped.
     pub fn run<S: Sink>(&self, lines: Lines, window: Window, sink: &mut S) -> Result<(), S::Error> {
         if lines == Lines::Last(0) {
             return Ok(());
@@ -70,19 +70,21 @@ impl<'a> Scan<'a> {
             return None;
         }
         match self.open(log, sink)? {
-            OpenedFile::Plain(file, length) => {
-                told(split_at(&file, length, place, self.access.line_bytes_max), &log.path, sink)
-            }
+            OpenedFile::Plain(file, length) => reported(
+                split_at(&file, length, place, self.access.line_bytes_max),
+                &log.path,
+                sink,
+            ),
             OpenedFile::Packed(..) => None,
         }
     }
 
-    /// Opens a file, in whatever form it is by now. A failure is reported and gives `None`.
+    /// Opens a file in its current form. A failure is reported and returns `None`.
     fn open<S: Sink>(&self, log: &LogFile, sink: &mut S) -> Option<OpenedFile> {
         let is_newest = self.files.last().is_some_and(|last| last.path == log.path);
         let open = || {
             if is_newest && log.form == Form::Plain {
-                // One that could not be opened was reported.
+                // A failure to open it was already reported.
                 let Some(newest) = self.newest else { return Ok(None) };
                 return Ok(Some(OpenedFile::Plain(newest.file.try_clone()?, newest.end)));
             }
@@ -94,12 +96,12 @@ impl<'a> Scan<'a> {
                 Opened::Packed(path, lines) => OpenedFile::Packed(path, lines),
             }))
         };
-        told(open(), &log.path, sink).flatten()
+        reported(open(), &log.path, sink).flatten()
     }
 
     fn last_run<S: Sink>(&self, log: &LogFile, sink: &mut S) -> Option<u64> {
         let mut last = None;
-        // Errors are reported when the lines are to be shown.
+        // Errors are reported when the lines are shown.
         match self.open(log, sink)? {
             OpenedFile::Plain(file, length) => {
                 let mut lines = Backward::new(&file, 0..length, self.access.line_bytes_max);
@@ -127,7 +129,7 @@ impl<'a> Scan<'a> {
                     let range = part.start..part.end.unwrap_or(length);
                     let lines = Forward::new(&file, range, self.access.line_bytes_max);
                     let answer = show_plain(lines, &part.file.path, sink)?;
-                    told(answer, &part.file.path, sink);
+                    reported(answer, &part.file.path, sink);
                 }
             }
         }
@@ -163,11 +165,11 @@ impl<'a> Scan<'a> {
                     let path = &part.file.path;
                     let wanted = (count, &mut kept);
                     let answer = take_last(lines, wanted, path, &mut newest_first, sink)?;
-                    told(answer, path, sink);
+                    reported(answer, path, sink);
                 }
             }
         }
-        // What had no room may have been older than what was wanted.
+        // Lines that did not fit may have been older than the requested ones.
         kept.is_full &= newest_first.len() < count;
         kept.report(parts.first().map_or(Path::new(""), |part| &part.file.path), sink);
         for line in newest_first.iter().rev() {
@@ -179,14 +181,14 @@ impl<'a> Scan<'a> {
 
 /// A file that was opened.
 enum OpenedFile {
-    /// It is read at any place, up to that length.
+    /// It is read at any position, up to that length.
     Plain(File, u64),
-    /// It is read from its start, and this is where it is.
+    /// It is read from its start; with its current path.
     Packed(PathBuf, content::Lines),
 }
 
-/// Tells of a failure to read.
-fn told<T, S: Sink>(answer: io::Result<T>, path: &Path, sink: &mut S) -> Option<T> {
+/// Reports a failure to read.
+fn reported<T, S: Sink>(answer: io::Result<T>, path: &Path, sink: &mut S) -> Option<T> {
     match answer {
         Ok(answer) => Some(answer),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -226,7 +228,7 @@ fn show_plain<S: Sink>(
     Ok(Ok(()))
 }
 
-/// Takes wanted lines from the end, until there are `count`.
+/// Takes wanted lines from the end, up to `count`.
 fn take_last<S: Sink>(
     mut lines: Backward<'_>,
     (count, kept): (usize, &mut Kept),
@@ -251,10 +253,10 @@ fn take_last<S: Sink>(
     Ok(Ok(()))
 }
 
-/// Calls `take` with the wanted lines of a packed file. One that makes no sense is reported.
+/// Calls `take` with the wanted lines of a packed file. A malformed file is reported.
 ///
 /// # Errors
-/// As `take`, and when the sink takes no more.
+/// As `take`, or the sink failed.
 pub fn packed<S: Sink>(
     path: &Path,
     mut lines: content::Lines,
@@ -280,10 +282,10 @@ pub fn packed<S: Sink>(
     }
 }
 
-/// Shows the wanted lines of something that can only be read once, from its start.
+/// Shows the wanted lines of an input that can only be read once, from its start.
 ///
 /// # Errors
-/// When it cannot be read or the sink takes no more.
+/// It cannot be read, or the sink failed.
 pub fn stream<S: Sink>(
     path: &Path,
     input: &mut dyn BufRead,

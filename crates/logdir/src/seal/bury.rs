@@ -14,8 +14,7 @@ use crate::error::{At, FileError};
 use crate::fs::{Fs, FsFile, OpenMode};
 use crate::sync::sync_tail;
 
-/// What `removed.chain` has, as far as it was read: it is read again when its length is another
-/// one.
+/// The content of `removed.chain`, as of the last read: it is read again if its length has changed.
 #[derive(Default)]
 pub(crate) struct Removed {
     /// Length up to the end of the last tombstone.
@@ -56,7 +55,7 @@ impl Removed {
 }
 
 impl<F: Fs> Sealer<F> {
-    /// Whether everything of a log file is in its sidecar, and no start will look for it again.
+    /// Whether the sidecar of a log file is complete, and no start needs the log file again.
     pub(crate) fn has_left(&self, log: &str) -> bool {
         // A start continues in the file that the chain is in.
         let is_before = |file: &str| log < file;
@@ -64,9 +63,9 @@ impl<F: Fs> Sealer<F> {
             && self.files.iter().all(|waiting| is_before(&waiting.file))
     }
 
-    /// Says in `removed.chain` that a closed file is about to be removed, if that does not say so
-    /// yet, and waits until that is on the device (except for the name of a new `removed.chain`). A
-    /// file without a sidecar was never sealed: nothing is said of it.
+    /// Records in `removed.chain` that a closed file is about to be removed, unless it is already
+    /// recorded, and waits until that is on the device (except for the name of a new
+    /// `removed.chain`). Nothing is recorded for a file without a sidecar, which was never sealed.
     pub(crate) fn bury(
         &mut self,
         fs: &F,
@@ -88,13 +87,13 @@ impl<F: Fs> Sealer<F> {
             *removed = Removed::of(&file).at("read", &removed_path)?;
         }
         if removed.has(log) {
-            // By one that died before the file was gone, and perhaps before this was synced; or by
-            // us, and the sync has failed: the next one would say that all is well without writing
-            // it.
+            // Written by a recorder that died before it removed the file, and perhaps before the
+            // sync; or by this one, and the sync failed: another sync would report success without
+            // writing.
             return sync_tail(&file, &removed_path, 0, &mut true);
         }
         if length > removed.bytes {
-            // Begun, and not completed before the recorder died: the file was not removed.
+            // The recorder died before this entry was complete: the file was not removed.
             file.set_len(removed.bytes).at("truncate", &removed_path)?;
         }
         if let Some(last) = &removed.last {

@@ -1,13 +1,13 @@
 //! Which key file belongs to a log directory.
 //!
 //! The setting names one file, and a server may get another log directory. A key that signs two
-//! logs breaks the chains of both. So each key file names the log directory that it belongs to. If
-//! the named file belongs to another one, this directory has a key file of its own beside it:
-//! `<name>-<16 digits>.<extension>`, the digits being those of the log's origin.
+//! logs breaks the chains of both. So each key file names its log directory. If the named key file
+//! belongs to another directory, this directory has a key file of its own beside it: `<name>-<16
+//! digits>.<extension>`, with the digits of the log's origin.
 //!
-//! A directory that was renamed, moved or mounted elsewhere has sidecars, and they name the root of
-//! its key. A key file of this root that names another directory is taken only if it continues
-//! exactly where the sidecars end: a copy of a log must not take the key from its original.
+//! A directory that was renamed, moved or mounted elsewhere has sidecars that name the root of its
+//! key. A key file of this root that names another directory is used only if it continues exactly
+//! where the sidecars end: a copy of a log must not take the key from its original.
 
 use std::ffi::OsString;
 use std::io::BufReader;
@@ -28,29 +28,29 @@ const DIGITS: usize = 16;
 
 /// The key file of a log directory.
 pub(super) struct KeyOf {
-    /// The path of the log directory, as the key file has it.
+    /// Path of the log directory, as stored in the key file.
     pub(super) directory: Vec<u8>,
     pub(super) place: KeyPlace,
 }
 
-/// Where the key is.
+/// Path of the key file.
 pub(super) enum KeyPlace {
     There(PathBuf, Box<KeyFile>),
-    /// There is none, and a new one belongs into the named file.
+    /// There is none; a new one belongs into the named file.
     Named,
-    /// There is none, and the named file is that of another log.
+    /// There is none, and the named file belongs to another log.
     Beside,
 }
 
 impl KeyOf {
-    /// Whether there is one.
+    /// Whether there is a key.
     pub(super) fn is_there(&self) -> bool {
         matches!(self.place, KeyPlace::There(..))
     }
 }
 
-/// Finds the key file of the log directory `dir`, whose files are `names`. `named`: the file that
-/// the setting names.
+/// Finds the key file of the log directory `dir`, which has the files `names`. `named`: the file in
+/// the setting.
 pub(super) fn find<F: Fs>(
     fs: &F,
     dir: &Path,
@@ -83,13 +83,13 @@ fn place<F: Fs>(
         }
     }
     let at_name = match at_name? {
-        // Made by `tacho keygen`.
+        // Created by `tacho keygen`.
         Some(key) if key.directory.is_none() && key.epoch == 0 => return there(named, key),
         at_name => at_name,
     };
     let roots = roots(fs, dir, names)?;
     let is_ours = |key: &KeyFile| -> Result<bool, FileError> {
-        // A recorder that wrote version 1 did not say which directory it was.
+        // Key files of version 1 do not name their directory.
         Ok(roots.contains(&key.root)
             && (key.directory.is_none() || continues(fs, dir, key, names)?))
     };
@@ -103,7 +103,7 @@ fn place<F: Fs>(
         let is_of_root = |root: &VerifierKey| root.origin().ends_with(&digits);
         match other {
             Ok(Some(key)) if is_ours(&key)? => return there(&path, key),
-            // SQL can make files of such names in the data directory, but no private ones.
+            // SQL can create files with such names in the data directory, but not private ones.
             Err(error) if roots.iter().any(is_of_root) => return Err(error),
             _ => {}
         }
@@ -122,7 +122,7 @@ fn continues<F: Fs>(
     Ok(resume(fs, dir, key, &begun, names)?.is_some())
 }
 
-/// What stands before and behind the digits.
+/// The parts before and after the digits.
 fn parts(named: &Path) -> (OsString, OsString) {
     let mut head = named.file_stem().unwrap_or_default().to_owned();
     head.push("-");
@@ -134,7 +134,7 @@ fn parts(named: &Path) -> (OsString, OsString) {
     (head, tail)
 }
 
-/// Where a key is if the named file is that of another log.
+/// Path of the key if the named file belongs to another log.
 pub(super) fn beside(named: &Path, root: &VerifierKey) -> PathBuf {
     let (mut name, tail) = parts(named);
     let origin = root.origin();
@@ -143,7 +143,8 @@ pub(super) fn beside(named: &Path, root: &VerifierKey) -> PathBuf {
     named.with_file_name(name)
 }
 
-/// All key files beside the named one whose names have the digits of an origin, with these.
+/// All key files beside the named one with the digits of an origin in their names, and these
+/// digits.
 fn siblings<F: Fs>(fs: &F, named: &Path) -> Result<Vec<(PathBuf, String)>, FileError> {
     let dir = match named.parent() {
         Some(dir) if !dir.as_os_str().is_empty() => dir,
@@ -163,7 +164,7 @@ fn siblings<F: Fs>(fs: &F, named: &Path) -> Result<Vec<(PathBuf, String)>, FileE
     Ok(found.collect())
 }
 
-/// The roots that the sidecars of a directory name.
+/// The roots in the sidecars of a directory.
 fn roots<F: Fs>(fs: &F, dir: &Path, names: &[String]) -> Result<Vec<VerifierKey>, FileError> {
     let mut roots = Vec::new();
     for name in names.iter().filter(|name| is_sidecar(name)) {

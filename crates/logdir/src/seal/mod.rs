@@ -1,27 +1,27 @@
 //! Sealing: the sidecars that make changes of the log detectable (`docs/specs/chain.md`).
 //!
-//! [`LogFiles`](super::LogFiles) tells the sealer which complete lines are in which file; the
-//! sealer hashes them and brings frames, checkpoints and new keys to the files. No thread, no
-//! sleep. An error stops nothing but the sealer: what it hears meanwhile is remembered as
-//! hashes (a frame continues growing), and the next call continues where it stopped.
+//! [`LogFiles`](super::LogFiles) reports to the sealer which complete lines are in which file; the
+//! sealer hashes them and writes frames, checkpoints and new keys. No thread, no sleep. An error
+//! stops only the sealer: lines that are reported meanwhile are kept as hashes (a frame grows), and
+//! the next call continues where it stopped.
 //!
-//! The order of the steps is what makes a crash harmless:
+//! The order of the steps makes crashes harmless:
 //!
-//! 1. Log lines are in the log file before their frame is in the sidecar. A crash between leaves
+//! 1. Log lines are in the log file before their frame is in the sidecar. A crash in between leaves
 //!    lines without a frame: they get one marked `recovered`.
 //! 2. Log and sidecar are on the device before they are signed.
-//! 3. What is signed is in the key file, with the new keys and without the old ones, before it is
-//!    in the sidecar. A crash between: it is appended at the next start. So what the key file has,
-//!    and the sidecar has not and cannot take, was taken out of the sidecar.
+//! 3. A signature is in the key file, with the new keys and without the old ones, before it is in
+//!    the sidecar. After a crash in between, the next start appends it. So a signature in the key
+//!    file that the sidecar lacks and cannot take was removed from the sidecar.
 //!
-//! | module | what it owns |
+//! | module | responsibility |
 //! |---|---|
 //! | `open` | beginning, and continuing after a stop or a crash |
 //! | `key_of` | which key file belongs to a log directory |
-//! | `resume` | the place where the keys of a key file continue |
-//! | `scan` | what a sidecar ends with |
+//! | `resume` | the position where the keys of a key file continue |
+//! | `scan` | the end of a sidecar |
 //! | `sidecar` | the sidecar that is being written |
-//! | `step` | what is signed, and the keys |
+//! | `step` | signatures and keys |
 
 mod bury;
 mod key_of;
@@ -54,39 +54,39 @@ use super::lines::{self, STEP_BYTES};
 use sidecar::Sidecar;
 use step::{Due, Pending};
 
-/// Files that may wait for being sealed. Beyond that the oldest are given up, and it is declared.
-/// (Fewer in tests, which look at each of them.)
+/// Limit of files that wait for their seal. Beyond it the oldest are given up, which is declared.
+/// (Smaller in tests, which check each of them.)
 const WAITING_MAX: usize = if cfg!(test) { 64 } else { 1024 };
 
 /// How a log directory is sealed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SealOptions {
-    /// Where the signing keys lie; made if they are missing. If they belong to another log, those
-    /// of this one lie beside it: [`Sealed::key_file`].
+    /// Path of the signing keys, which are created if they are missing. If they belong to another
+    /// log, this log has its own beside them: [`Sealed::key_file`].
     pub key_file: PathBuf,
     /// How often the chain is signed, s; 0: only at rotation and stop.
     pub checkpoint_interval_s: u64,
-    /// Whether the chain may be broken, which is declared, where this key cannot continue.
+    /// Whether the chain may be broken, which is declared, if this key cannot continue it.
     /// Otherwise that is an error.
     pub may_break: bool,
 }
 
-/// What sealing has begun with.
+/// The start of sealing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sealed {
     /// The key that verifies everything.
     pub root: VerifierKey,
-    /// Where the signing keys lie.
+    /// Path of the signing keys.
     pub key_file: PathBuf,
-    /// The root is used for the first time: the server made it, or `tacho keygen`.
+    /// The root is used for the first time: created by the server or by `tacho keygen`.
     pub is_new_root: bool,
     /// A break of the chain that had to be declared.
     pub declared: Option<EpochReason>,
-    /// Lines that had no frame yet, bytes.
+    /// Bytes of lines that had no frame.
     pub recovered_bytes: u64,
 }
 
-/// Complete lines that are in a log file and in no frame yet.
+/// Complete lines that are in a log file but not in a frame yet.
 struct Unframed {
     start: u64,
     end: u64,
@@ -96,16 +96,16 @@ struct Unframed {
     recovered: bool,
 }
 
-/// A log file that the chain has to go through.
+/// A log file that the chain must cover.
 struct Waiting {
     file: String,
     reason: EpochReason,
     unframed: VecDeque<Unframed>,
     /// End of the lines that were reported, bytes.
     end: u64,
-    /// How much of it is on the device for certain, bytes.
+    /// How much of it is surely on the device, bytes.
     synced: u64,
-    /// Part of what fdatasync(2) would call clean of the rest may not be.
+    /// The rest may have parts that fdatasync(2) would consider clean.
     is_doubtful: bool,
 }
 
@@ -116,24 +116,24 @@ impl Waiting {
     }
 }
 
-/// See the module documentation.
+/// Seals a log, see the module documentation.
 pub(crate) struct Sealer<F: Fs> {
     dir: PathBuf,
     options: SealOptions,
     chain: Chain,
     /// `None` until the first entry of its file.
     sidecar: Option<Sidecar<F>>,
-    /// The newest entry, as far as it is not in the sidecar yet.
+    /// The part of the newest entry that is not in the sidecar yet.
     out: Vec<u8>,
-    /// The file the chain is in, then those that follow it. Never empty.
+    /// The file that the chain is in, then later files. Never empty.
     files: VecDeque<Waiting>,
-    /// What is signed and not in the chain yet.
+    /// A signed step that is not in the chain yet.
     pending: Option<Pending>,
     /// When signing last failed.
     failed_at_s: Option<i64>,
     /// The names of log and sidecar are on the device.
     names_synced: bool,
-    /// The next checkpoint that was asked for.
+    /// A requested checkpoint.
     wanted: Option<CheckpointReason>,
     due: Due,
     writeback_at_s: i64,
@@ -150,7 +150,7 @@ fn no_randomness(path: &Path, error: getrandom::Error) -> FileError {
 }
 
 impl<F: Fs> Sealer<F> {
-    /// Goes on where the chain is, in the file that it is in.
+    /// Continues the chain in its present file.
     fn new(
         dir: &Path,
         options: &SealOptions,
@@ -160,7 +160,7 @@ impl<F: Fs> Sealer<F> {
         now_s: i64,
     ) -> Sealer<F> {
         let Position { file, offset, seq, .. } = chain.position().clone();
-        // The reason of a file that the chain is in already means nothing.
+        // Not used for a file that the chain is already in.
         let reason = EpochReason::Rotate;
         let waiting = Waiting::new(file, reason, offset);
         Sealer {
@@ -185,7 +185,7 @@ impl<F: Fs> Sealer<F> {
         self.chain.root()
     }
 
-    /// When this sealer has last signed.
+    /// When this sealer last signed.
     pub(super) fn checkpoint_s(&self) -> Option<i64> {
         self.due.last_signed_s
     }
@@ -199,7 +199,7 @@ impl<F: Fs> Sealer<F> {
         self.files.back().map_or(0, |waiting| waiting.end)
     }
 
-    /// Complete lines that are in the newest file from `start` on.
+    /// Adds complete lines that are in the newest file from `start` on.
     pub(super) fn appended(&mut self, lines: &[u8], start: u64, recovered: bool) {
         let Some(waiting) = self.files.back_mut() else { return };
         if let Some(seq) = last_seq(lines) {
@@ -207,8 +207,8 @@ impl<F: Fs> Sealer<F> {
         }
         let end = start + lines.len() as u64;
         waiting.end = end;
-        let goes_on = |last: &Unframed| last.end == start && last.recovered == recovered;
-        if !waiting.unframed.back().is_some_and(goes_on) {
+        let continues = |last: &Unframed| last.end == start && last.recovered == recovered;
+        if !waiting.unframed.back().is_some_and(continues) {
             let (hasher, last_seq) = (Sha256::new(), self.last_seq);
             let begun = Unframed { start, end, last_seq, lines: 0, hasher, recovered };
             waiting.unframed.push_back(begun);
@@ -221,7 +221,7 @@ impl<F: Fs> Sealer<F> {
         }
     }
 
-    /// As [`Sealer::appended`], for lines that have to be read from the file.
+    /// As [`Sealer::appended`], for lines that must be read from the file.
     pub(super) fn appended_in_file(
         &mut self,
         file: &F::File,
@@ -231,7 +231,7 @@ impl<F: Fs> Sealer<F> {
     ) -> Result<(), FileError> {
         let mut buffer = vec![0; STEP_BYTES];
         let mut offset = start;
-        // `seq` of the last line is read when all of it is there: a line may be longer than a step.
+        // The last `seq` is read once the range is known: a line may be longer than a step.
         let last_seq = lines::seq_before(file, end).at("read", path)?;
         while offset < end {
             let left = usize::try_from(end - offset).unwrap_or(usize::MAX);
@@ -249,21 +249,21 @@ impl<F: Fs> Sealer<F> {
         Ok(())
     }
 
-    /// The newest file ends at `end` now, which is less than what was reported.
+    /// The newest file now ends at `end`, which is less than what was reported.
     pub(super) fn cut(&mut self, end: u64) {
         if let Some(waiting) = self.files.back_mut() {
             waiting.end = end;
         }
     }
 
-    /// The newest file is a new copy of what it was.
+    /// The newest file was replaced by a copy.
     pub(super) fn copied(&mut self) {
         if let Some(waiting) = self.files.back_mut() {
             waiting.synced = 0;
         }
     }
 
-    /// A sync of a file of the log has failed, or may have before this process began.
+    /// A sync of a log file failed, or may have failed before this process began.
     pub(super) fn doubt_logs(&mut self) {
         self.files.iter_mut().for_each(|waiting| waiting.is_doubtful = true);
     }
@@ -272,7 +272,8 @@ impl<F: Fs> Sealer<F> {
     pub(super) fn rotated(&mut self, file: &str, reason: EpochReason) {
         self.files.push_back(Waiting::new(file.to_owned(), reason, 0));
         if self.files.len() > WAITING_MAX {
-            // The one that the chain is in stays; what is not in frames yet has none then.
+            // The file that the chain is in stays; lines that are not in a frame yet remain without
+            // one.
             self.files.remove(1);
             if let Some(next) = self.files.get_mut(1) {
                 next.reason = EpochReason::GivenUp;
@@ -280,8 +281,8 @@ impl<F: Fs> Sealer<F> {
         }
     }
 
-    /// Makes the chain longer by all that was told, and signs it if it is time. `false`: it could
-    /// not be signed a moment ago, and is tried again later.
+    /// Extends the chain by all reported lines, and signs it if that is due. `false`: signing
+    /// failed a moment ago, and is retried later.
     pub(super) fn advance(&mut self, fs: &F) -> Result<bool, FileError> {
         let has_more = self.files.iter().any(|file| !file.unframed.is_empty());
         self.due.has_unsigned |= has_more;
@@ -292,8 +293,8 @@ impl<F: Fs> Sealer<F> {
         self.drive(fs)
     }
 
-    /// Whether the log file should be on its way to the device: not more often than once a second,
-    /// so that a checkpoint has little to wait for.
+    /// Whether to start writing the log file to the device: at most once a second, so that a
+    /// checkpoint need not wait for much.
     pub(super) fn wants_writeback(&mut self, now_s: i64) -> bool {
         let wants = self.due.has_unsigned && self.writeback_at_s != now_s;
         if wants {
@@ -309,8 +310,7 @@ impl<F: Fs> Sealer<F> {
         self.drive(fs).map(|_| ())
     }
 
-    /// One step after the other, until there is none or one fails. `false`: one failed a moment
-    /// ago.
+    /// Runs steps until there are none left or one fails. `false`: one failed a moment ago.
     fn drive(&mut self, fs: &F) -> Result<bool, FileError> {
         loop {
             if let Some(sidecar) = &mut self.sidecar {
@@ -335,7 +335,7 @@ impl<F: Fs> Sealer<F> {
                 return Ok(true);
             }
             if self.failed_at_s == Some(fs.now_s()) {
-                // Each attempt waits for the device: not in each round.
+                // Each attempt waits for the device: not in every round.
                 return Ok(false);
             }
             match self.wanted {
@@ -346,7 +346,7 @@ impl<F: Fs> Sealer<F> {
     }
 }
 
-/// How many there are. Runs of 255 fit into a byte each, which the compiler makes vectors of: the
+/// Number of newlines. Counts in runs of 255 fit into a byte, which the compiler can vectorise: a
 /// plain count costs five instructions per byte.
 fn newlines(bytes: &[u8]) -> u64 {
     let count = |run: &[u8]| run.iter().fold(0_u8, |sum, &byte| sum + u8::from(byte == b'\n'));

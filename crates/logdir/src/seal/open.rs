@@ -19,22 +19,22 @@ use crate::lines;
 use crate::made::Made;
 use crate::name::FileName;
 
-/// What sealing has to begin with.
+/// How sealing can begin.
 pub(crate) enum Begin<F: Fs> {
     /// It continues in the current file.
     Ready(Box<(Sealer<F>, Sealed)>),
-    /// It can only begin in a file without a line.
+    /// It can only begin in a file without lines.
     NeedsNewFile,
 }
 
-/// The log file that is being written.
+/// The current log file.
 pub(crate) struct Log<'a, L> {
     pub(crate) file: &'a L,
     /// Its name, without the directory.
     pub(crate) name: &'a str,
     /// Its length, all of it complete lines.
     pub(crate) bytes: u64,
-    /// Which files are the recorder's own.
+    /// The recorder's own files.
     pub(crate) made: &'a Made,
 }
 
@@ -52,7 +52,7 @@ pub(crate) fn open<F: Fs>(
     let is_sealed = names.iter().any(|name| is_sidecar(name));
     let found = key_of::find(fs, dir, &options.key_file, &names)?;
     if is_sealed && !options.may_break && !found.is_there() {
-        // Who may not break the chain has nothing to seal with.
+        // Without a key that fits, a caller that must not break the chain cannot seal.
         return Err(stale_key(&options.key_file));
     }
     let (key_file, key) = take_key(fs, &options.key_file, found)?;
@@ -62,7 +62,7 @@ pub(crate) fn open<F: Fs>(
     let mut reason = if is_sealed { EpochReason::NoKey } else { EpochReason::First };
     if let Some(begun) = key.begun() {
         if let Some(found) = resume(fs, dir, &key, &begun, &names)? {
-            return go_on(fs, dir, options, key, found, log);
+            return continue_chain(fs, dir, options, key, found, log);
         }
         reason = EpochReason::RolledBack;
     }
@@ -75,7 +75,7 @@ pub(crate) fn open<F: Fs>(
     begin(fs, dir, options, key, reason, log, last_seq)
 }
 
-/// Makes `removed.chain` before there is anything to say in it, so that SQL cannot make it.
+/// Creates `removed.chain` before it is needed, so that SQL cannot create it.
 fn reserve_removed<F: Fs>(fs: &F, dir: &Path) -> Result<(), FileError> {
     let path = dir.join(tacho_chain::REMOVED_FILE);
     match fs.open(&path, OpenMode::AppendNew) {
@@ -84,7 +84,7 @@ fn reserve_removed<F: Fs>(fs: &F, dir: &Path) -> Result<(), FileError> {
     }
 }
 
-/// The key that was found, or a new one, for this log directory alone.
+/// Returns the key that was found, or a new one, for this log directory only.
 fn take_key<F: Fs>(fs: &F, named: &Path, found: KeyOf) -> Result<(PathBuf, KeyFile), FileError> {
     let KeyOf { directory, place } = found;
     let is_beside = match place {
@@ -101,17 +101,18 @@ fn take_key<F: Fs>(fs: &F, named: &Path, found: KeyOf) -> Result<(PathBuf, KeyFi
     Ok((path, key))
 }
 
-/// Whether there is a key that the log of a directory can be sealed with.
+/// Whether there is a key for the log of a directory.
 pub(crate) fn has_key<F: Fs>(fs: &F, dir: &Path, named: &Path) -> Result<bool, FileError> {
     let names = fs.list(dir).at("list", dir)?;
     Ok(key_of::find(fs, dir, named, &names)?.is_there())
 }
 
 fn stale_key(key_path: &Path) -> FileError {
-    FileError::of_kind(FileErrorKind::StaleKey, "go on sealing with", key_path)
+    FileError::of_kind(FileErrorKind::StaleKey, "continue sealing with", key_path)
 }
 
-/// The newest file of a log directory that its key knows to be sealed. The directory has `names`.
+/// The newest file of a log directory that is sealed according to its key. `names`: the directory's
+/// files.
 pub(crate) fn newest_sealed<F: Fs>(
     fs: &F,
     dir: &Path,
@@ -125,14 +126,14 @@ pub(crate) fn newest_sealed<F: Fs>(
         return None;
     };
     let begun = key.begun()?;
-    // The sidecar is empty, or not there yet, where a crash was between key file and sidecar.
+    // After a crash between key file and sidecar, the sidecar is empty or missing.
     let is_here = names.contains(&begun.file) || names.contains(&sidecar_name(&begun.file));
     let (name, _) = FileName::parse(&begun.file).filter(|_| is_here)?;
     Some(name)
 }
 
-/// Goes on with the chain where it was found, which may be in an older file than the current one.
-fn go_on<F: Fs>(
+/// Continues the chain where it was found, which may be in an older file than the current one.
+fn continue_chain<F: Fs>(
     fs: &F,
     dir: &Path,
     options: &SealOptions,
@@ -153,16 +154,16 @@ fn go_on<F: Fs>(
         begun.synced = log_synced_bytes;
     }
     let recovered_bytes = recover(fs, dir, &mut sealer, &file, log)?;
-    // Who wrote them may have died after a failed sync.
+    // The previous writer may have died after a failed sync.
     sealer.doubt_logs();
     let next = sealer.files.get(1).map(|file| file.reason);
     let declared = next.filter(|reason| *reason != EpochReason::Rotate);
     if sealer.files.len() == 1 {
-        // All that was reported before belongs to the key of before.
+        // Everything that was reported before belongs to the previous key.
         sealer.wanted = Some(CheckpointReason::Start);
     }
     sealer.drive(fs)?;
-    // Lines behind the checkpoint of a stop belong to no epoch until this is there, too.
+    // Lines after the checkpoint of a stop belong to no epoch until this entry is there, too.
     sealer.sync(fs)?;
     let key_file = options.key_file.clone();
     let sealed = Sealed { root, key_file, is_new_root: false, declared, recovered_bytes };
@@ -193,8 +194,8 @@ fn begin<F: Fs>(
     Ok(Begin::Ready(Box::new((sealer, sealed))))
 }
 
-/// Tells the sealer of all lines that are in no frame: at the end of the file that its chain
-/// is in, and in later files up to the current one. Returns how many bytes those were.
+/// Reports all lines without a frame to the sealer: at the end of the chain's file, and in later
+/// files up to the current one. Returns their total length, bytes.
 fn recover<F: Fs>(
     fs: &F,
     dir: &Path,
@@ -210,7 +211,7 @@ fn recover<F: Fs>(
             continue;
         }
         if entry.as_str() > begun {
-            // A file that was cut under its seal is left for a new one.
+            // A file that was truncated below its seal is left for a new one.
             let end = sealer.end();
             let path = dir.join(begun);
             let is_cut =
@@ -237,7 +238,7 @@ fn recover<F: Fs>(
         }
     }
     if sealer.files.back().is_some_and(|file| file.file != log.name) {
-        // The directory changed under our hands; the lock excludes other writers.
+        // Another process changed the directory meanwhile; the lock excludes other writers only.
         return Err(FileError::of_kind(FileErrorKind::FileGone, "seal", &dir.join(log.name)));
     }
     Ok(bytes)

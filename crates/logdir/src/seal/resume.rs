@@ -1,4 +1,4 @@
-//! The place where the keys of a key file continue.
+//! The position where the keys of a key file continue.
 
 use std::io;
 use std::path::Path;
@@ -24,8 +24,8 @@ pub(super) fn read_key<F: Fs>(fs: &F, path: &Path) -> Result<Option<KeyFile>, Fi
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         stat => {
             let stat = stat.at("look at", path)?;
-            // A second name might outlive the file's replacement, and SQL gives every file it makes
-            // a permission for others.
+            // A second name might outlive the replacement of the file, and files created by SQL
+            // have permissions for others.
             if !stat.is_file || stat.links != 1 || stat.mode & 0o077 != 0 {
                 return Err(FileError::of_kind(FileErrorKind::KeyNotSecret, "use", path));
             }
@@ -42,14 +42,14 @@ pub(super) fn read_key<F: Fs>(fs: &F, path: &Path) -> Result<Option<KeyFile>, Fi
 pub(super) struct Found<F: Fs> {
     pub(super) position: Position,
     pub(super) sidecar: Sidecar<F>,
-    /// What is still to be appended to the sidecar; the position is behind it.
+    /// The bytes still to be appended to the sidecar; the position is after them.
     pub(super) out: Vec<u8>,
     /// How much of the log file was on the device when the keys were written, bytes.
     pub(super) log_synced_bytes: u64,
 }
 
-/// Finds the place where the keys of a key file continue. `None`: the directory does not have what
-/// is known to have been in it, or it has more than this key file knows of.
+/// Finds the position where the keys of a key file continue. `None`: the directory lacks entries
+/// that the key file knows, or has more than the key file knows.
 pub(super) fn resume<F: Fs>(
     fs: &F,
     dir: &Path,
@@ -83,8 +83,8 @@ pub(super) fn resume<F: Fs>(
             Some(Scan { is_damaged: true, .. } | Scan { has_later_note: true, .. }) => {
                 return Ok(None);
             }
-            // What a power failure has taken from the log and not from the sidecar is taken from
-            // there, too: it is not signed.
+            // Unsigned frames of lines that a power failure removed from the log are removed from
+            // the sidecar, too.
             Some(Scan { has_note: true, fitting: (position, bytes), note_start, .. }) => {
                 (position, bytes, note_start, true)
             }
@@ -94,7 +94,7 @@ pub(super) fn resume<F: Fs>(
             {
                 (after(), whole_bytes, whole_bytes, false)
             }
-            // The log file was there before its epoch.
+            // The log file exists before its epoch.
             None if begun.is_epoch && log_bytes.is_some() => (after(), 0, 0, false),
             _ => return Ok(None),
         };
@@ -106,13 +106,13 @@ pub(super) fn resume<F: Fs>(
     Ok(Some(Found { position, sidecar, out, log_synced_bytes: begun.offset }))
 }
 
-/// Appends the last checkpoint of the file before, if it is not there yet. `false`: it is not
-/// there, and there is no place for it.
+/// Appends the last checkpoint of the previous file, if it is missing. `false`: it is missing, and
+/// there is no place for it.
 fn complete<F: Fs>(fs: &F, dir: &Path, key: &KeyFile) -> Result<bool, FileError> {
     let (Some(closing), Some(closed)) = (&key.closing, key.closed()) else { return Ok(true) };
     let path = dir.join(sidecar_name(&closed.file));
     let Some(scan) = scan(fs, &path, &closed.file, Some(closing))? else {
-        // Retention was faster, which comes after the last checkpoint and not before.
+        // Already removed by retention, which happens after the last checkpoint, not before.
         return Ok(Removed::read(fs, dir)?.has(&closed.file));
     };
     let Position { offset, seq, hash, .. } = scan.position;
@@ -129,7 +129,7 @@ fn complete<F: Fs>(fs: &F, dir: &Path, key: &KeyFile) -> Result<bool, FileError>
         }
         write_all(&mut file, closing.as_bytes()).at("append to", &path)?;
     }
-    // The key file will soon have forgotten it; and who wrote it may have died after a failed sync.
+    // The key file will soon drop it; and the previous writer may have died after a failed sync.
     sync_tail(&file, &path, synced_bytes, &mut true)?;
     Ok(true)
 }

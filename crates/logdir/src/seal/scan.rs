@@ -1,4 +1,4 @@
-//! What a sidecar ends with: where a recorder that starts continues.
+//! The end of a sidecar: where a starting recorder continues.
 
 use std::io::{self, BufReader, Read};
 use std::path::Path;
@@ -11,7 +11,7 @@ use tacho_chain::sidecar::{Entries, Meaning};
 use crate::error::{At, FileError};
 use crate::fs::{Fs, FsFile, OpenMode};
 
-/// Reads a file from a place on.
+/// Reads a file from a position on.
 pub(super) struct ReadAt<'a, L> {
     pub(super) file: &'a L,
     pub(super) offset: u64,
@@ -30,26 +30,26 @@ pub(super) struct Scan {
     pub(super) position: Position,
     /// Length up to the end of the last complete entry, bytes.
     pub(super) whole_bytes: u64,
-    /// Both, before the first frame that the log file is too short for and that nothing signs.
+    /// Position and length before the first unsigned frame that exceeds the log file.
     pub(super) fitting: (Position, u64),
-    /// The note that was looked for is in it.
+    /// The note that was searched for exists.
     pub(super) has_note: bool,
-    /// Where that begins, bytes.
+    /// Its position, bytes.
     pub(super) note_start: u64,
-    /// Something was signed after that note.
+    /// A later note exists.
     pub(super) has_later_note: bool,
-    /// Something in it makes no sense.
+    /// An entry is malformed.
     pub(super) is_damaged: bool,
     /// `seq` before its first line.
     pub(super) seq_before: u64,
-    /// The epoch that it begins with.
+    /// The epoch at its beginning.
     pub(super) epoch: Vec<u8>,
-    /// Its last entry is the checkpoint with which the file was left: all its lines are under it.
+    /// Its last entry is the checkpoint for the end of the file, which covers all its lines.
     pub(super) is_closed: bool,
 }
 
 impl Scan {
-    /// What a tombstone says of the file.
+    /// Content of a tombstone for the file.
     pub(super) fn gone(&self) -> Gone {
         let Position { file, seq, hash, .. } = &self.position;
         Gone {
@@ -61,8 +61,7 @@ impl Scan {
     }
 }
 
-/// Reads the sidecar of a log file, and looks for a note in it. `None`: there is none, or nothing
-/// in it.
+/// Reads the sidecar of a log file, and searches for a note. `None`: there is none, or it is empty.
 pub(super) fn scan<F: Fs>(
     fs: &F,
     path: &Path,
@@ -72,15 +71,15 @@ pub(super) fn scan<F: Fs>(
     scan_within(fs, path, log, note, u64::MAX)
 }
 
-/// `seq` of the last line of a closed file, as its sidecar tells; `None`: it does not tell. No less
-/// to be trusted than the line itself, which whoever can write here can change as well.
+/// `seq` of the last line of a closed file, according to its sidecar; `None`: unknown. It is as
+/// trustworthy as the line itself, because a process that can change one can change the other.
 pub(crate) fn sealed_seq<F: Fs>(fs: &F, dir: &Path, log: &str) -> Result<Option<u64>, FileError> {
     let scan = scan(fs, &dir.join(super::sidecar_name(log)), log, None)?;
     let scan = scan.filter(|scan| scan.is_closed && !scan.is_damaged);
     Ok(scan.map(|scan| scan.position.seq))
 }
 
-/// As [`scan`], for a log file of a length.
+/// As [`scan`], for a log file of this length.
 pub(super) fn scan_within<F: Fs>(
     fs: &F,
     path: &Path,
@@ -154,8 +153,8 @@ pub(super) fn scan_within<F: Fs>(
     Ok((scan.whole_bytes > 0).then_some(scan))
 }
 
-/// Reads a small private text file. `None`: it is not there. One that is too long is cut, and makes
-/// no sense then.
+/// Reads a small private text file. `None`: it does not exist. A file that is too long is
+/// truncated, and thus malformed.
 pub(super) fn read_private<F: Fs>(
     fs: &F,
     path: &Path,

@@ -8,28 +8,28 @@ use crate::fs::{Fs, FsFile, OpenMode};
 use crate::lines::{self, STEP_BYTES};
 use crate::sync::sync_tail;
 
-/// See the module documentation.
+/// A sidecar, see the module documentation.
 pub(super) struct Sidecar<F: Fs> {
     file: F::File,
     path: PathBuf,
-    /// Length as far as we made it.
+    /// Length according to this writer.
     bytes: u64,
-    /// How much of it is on the device for certain, bytes.
+    /// How much of it is surely on the device, bytes.
     synced: u64,
-    /// Part of what fdatasync(2) would call clean of the rest may not be.
+    /// The rest may have parts that fdatasync(2) would consider clean.
     is_doubtful: bool,
-    /// A write failed, and may nevertheless have left bytes.
+    /// A write failed, but may have left bytes.
     unsure: bool,
-    /// A copy for the place of a deleted one that has not been completed.
+    /// An incomplete copy that replaces a deleted sidecar.
     copy: Option<F::File>,
 }
 
 impl<F: Fs> Sidecar<F> {
-    /// Makes one that has nothing yet.
+    /// Creates an empty one.
     pub(super) fn create(fs: &F, path: PathBuf) -> Result<Sidecar<F>, FileError> {
         let file = match fs.open(&path, OpenMode::AppendNew) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                // Made by an attempt that reported an error, or died: it is empty then.
+                // Left by an attempt that reported an error, or died: it is empty then.
                 let file = fs.open(&path, OpenMode::Append).at("open", &path)?;
                 if file.stat().at("look at", &path)?.bytes > 0 {
                     return Err(FileError::new("create", &path, error));
@@ -42,7 +42,7 @@ impl<F: Fs> Sidecar<F> {
         Ok(Sidecar { file, path, bytes, synced, is_doubtful: false, unsure: false, copy: None })
     }
 
-    /// Goes on with one that has `bytes` bytes of entries, and cuts off what is behind them. The
+    /// Continues a sidecar that has `bytes` bytes of entries, and cuts off anything after them. The
     /// first `synced` of them are on the device.
     pub(super) fn reopen(
         fs: &F,
@@ -59,11 +59,11 @@ impl<F: Fs> Sidecar<F> {
         if file.stat().at("look at", &path)?.bytes > bytes {
             file.set_len(bytes).at("truncate", &path)?;
         }
-        // Who wrote the rest may have died after a failed sync.
+        // The writer of the rest may have died after a failed sync.
         Ok(Sidecar { file, path, bytes, synced, is_doubtful: true, unsure: false, copy: None })
     }
 
-    /// Takes from `out` what it has appended.
+    /// Appends `out`, and removes from it what was appended.
     pub(super) fn append(&mut self, fs: &F, out: &mut Vec<u8>) -> Result<(), FileError> {
         if self.unsure && !out.is_empty() {
             self.hold(fs)?;
@@ -92,15 +92,16 @@ impl<F: Fs> Sidecar<F> {
         Ok(())
     }
 
-    /// Makes it what we wrote, as far as that can be done: if it was deleted, or something else was
-    /// put in its place, it is written again from the open file.
+    /// Restores the sidecar as far as possible: if it was deleted or replaced, it is written again
+    /// from the open file.
     pub(super) fn hold(&mut self, fs: &F) -> Result<(), FileError> {
         let Sidecar { file, path, bytes, synced, unsure, copy, .. } = self;
         let stat = file.stat().at("look at", path)?;
         if stat.bytes > *bytes {
             file.set_len(*bytes).at("truncate", path)?;
         }
-        // What another process has cut off is gone. Verification says so; it is not for us to hide.
+        // Bytes that another process cut off are gone. Verification reports this; the writer must
+        // not hide it.
         *bytes = stat.bytes.min(*bytes);
         *synced = (*synced).min(*bytes);
         *unsure = false;
@@ -112,7 +113,7 @@ impl<F: Fs> Sidecar<F> {
         if named == Some(stat.id) {
             return Ok(());
         }
-        // A copy of ours may have been left half done, and may have been deleted since.
+        // The copy may be incomplete, and may have been deleted since.
         let begun = match copy.take() {
             Some(begun) if named == Some(begun.stat().at("look at", path)?.id) => {
                 begun.set_len(0).at("truncate", path)?;

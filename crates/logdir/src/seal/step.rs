@@ -1,4 +1,4 @@
-//! What is signed: each time the keys change, and those of before are destroyed.
+//! Signatures: with each of them the keys change, and the old ones are destroyed.
 
 use std::io;
 
@@ -13,23 +13,23 @@ use crate::error::{At, FileError};
 use crate::fs::{Fs, OpenMode};
 use crate::sync::sync_tail;
 
-/// Where nothing is written, a checkpoint is made after 2, 4, 8 … intervals; this many at most.
+/// An idle log is signed after 2, 4, 8 … intervals; this many at most.
 const IDLE_INTERVALS_MAX: i64 = 64;
 
-/// A step on its way: its keys must be in the key file before its note is in the sidecar.
+/// A pending step: its keys must be in the key file before its note is in the sidecar.
 pub(super) struct Pending {
     step: Step,
     /// The keys are in the key file.
     is_saved: bool,
 }
 
-/// When it is time for a checkpoint.
+/// When a checkpoint is due.
 pub(super) struct Due {
-    /// From when on the time for the next one runs.
+    /// Start of the interval after which the next one is due.
     signed_at_s: i64,
     /// When it was signed by this sealer.
     pub(super) last_signed_s: Option<i64>,
-    /// There is something that was not signed then.
+    /// There is unsigned content since then.
     pub(super) has_unsigned: bool,
     idle_intervals: i64,
 }
@@ -43,7 +43,7 @@ impl Due {
         let interval_s = i64::try_from(interval_s).unwrap_or(i64::MAX);
         let intervals = if self.has_unsigned { 1 } else { self.idle_intervals };
         let wait_s = interval_s.saturating_mul(intervals);
-        // A clock that has stepped back must not put it off for ever.
+        // After the clock was set back, the checkpoint must not be delayed for ever.
         let has_stepped_back = now_s < self.signed_at_s;
         interval_s > 0 && (has_stepped_back || now_s.saturating_sub(self.signed_at_s) >= wait_s)
     }
@@ -75,7 +75,7 @@ impl<F: Fs> Sealer<F> {
         reason: EpochReason,
         file: &str,
     ) -> Result<(), FileError> {
-        // The name of the new file, too: a key file must not know of more than there is.
+        // Includes the name of the new file: a key file must not know of more than exists.
         self.names_synced = false;
         self.sync(fs)?;
         let step = self.chain.next_epoch(reason, file, fs.now_s());
@@ -84,7 +84,7 @@ impl<F: Fs> Sealer<F> {
         Ok(())
     }
 
-    /// Signs all that is in frames.
+    /// Signs everything that is in frames.
     pub(super) fn checkpoint(&mut self, fs: &F, reason: CheckpointReason) -> Result<(), FileError> {
         if let Some(sidecar) = &mut self.sidecar {
             sidecar.hold(fs)?;
@@ -96,8 +96,8 @@ impl<F: Fs> Sealer<F> {
         Ok(())
     }
 
-    /// Waits until what will be signed is on the device: the key file will be, and a power failure
-    /// must not leave it alone with what it knows.
+    /// Waits until the content to be signed is on the device: the key file will be there, and after
+    /// a power failure it must not know of more than exists.
     pub(super) fn sync(&mut self, fs: &F) -> Result<(), FileError> {
         let synced = self.sync_files(fs);
         if synced.is_err() {
@@ -135,13 +135,13 @@ impl<F: Fs> Sealer<F> {
         self.save_keys(fs)?;
         let Some(Pending { step, .. }) = &mut self.pending else { return Ok(()) };
         if let Some(closing) = step.closing.take() {
-            // Into the old sidecar; then this function is called again.
+            // Appended to the old sidecar; then this function is called again.
             self.out = closing.into_bytes();
             return Ok(());
         }
         let is_other_file = step.file() != self.chain.position().file;
         if is_other_file && let Some(sidecar) = &mut self.sidecar {
-            // Its last checkpoint, too: the key file will soon have forgotten it.
+            // Includes its last checkpoint: the key file will soon drop it.
             sidecar.sync()?;
         }
         if is_other_file || self.sidecar.is_none() {
@@ -163,8 +163,8 @@ impl<F: Fs> Sealer<F> {
         Ok(())
     }
 
-    /// Puts the new keys in the place of the old ones. If that fails, the step is given up, so that
-    /// frames continue; unless the new keys may be there nevertheless.
+    /// Replaces the old keys by the new ones. If this fails, the step is given up, so that frames
+    /// continue; except if the new keys may have been written nevertheless.
     fn save_keys(&mut self, fs: &F) -> Result<(), FileError> {
         let Some(Pending { step, is_saved: is_saved @ false }) = &mut self.pending else {
             return Ok(());

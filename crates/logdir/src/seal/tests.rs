@@ -1,10 +1,10 @@
-//! The seal: an honest log verifies, and what others do to it is told.
+//! The seal: an honest log verifies, and changes by others are reported.
 //!
-//! | module | what it has |
+//! | module | content |
 //! |---|---|
-//! | `attacks` | what others do, by name |
+//! | `attacks` | changes by others, by name |
 //! | `directories` | one key setting, several log directories |
-//! | `faults` | what fails, and comes back |
+//! | `faults` | failures that pass |
 //! | `key_file` | the key file on a real disk |
 //! | `lives` | deaths, faults and power failures at any operation |
 
@@ -61,7 +61,8 @@ fn start(fs: &FaultyFs) -> (LogFiles<FaultyFs>, Sealed) {
     (files, sealed)
 }
 
-/// As long as the shortest line of a recorder: a verifier tells an edit from a cut by that.
+/// As long as the shortest line of a recorder, by which a verifier distinguishes an edit from a
+/// cut.
 fn line(seq: u64) -> String {
     format!("{{\"v\":1,\"seq\":{seq},\"ts\":\"2000-02-29T12:34:56.000000+00:00\",\"a\":1}}\n")
 }
@@ -150,12 +151,12 @@ fn the_interval_signs_an_idle_log_less_and_less_often() {
         bytes = longer;
     }
     assert_eq!(after_minutes, [2, 6, 14]);
-    // The clock steps back: signed at once, and then in the new time.
+    // The clock is set back: signed at once, and then in the new time.
     fs.set_now_s(1_000);
     files.tick();
     let before = fs.read(&first_sidecar());
     assert!(before.len() > bytes);
-    // What is written is signed after one interval, however long nothing was.
+    // New lines are signed after one interval, however long the log was idle.
     fs.set_now_s(1_061);
     files.tick();
     assert_eq!(fs.read(&first_sidecar()), before);
@@ -176,7 +177,7 @@ fn newlines_are_counted_across_runs() {
 }
 
 #[test]
-fn the_key_of_before_is_destroyed() {
+fn the_previous_key_is_destroyed() {
     let fs = new_fs();
     let (mut files, _) = start(&fs);
     let key = || String::from_utf8(fs.read(Path::new(KEY))).expect("text");
@@ -212,7 +213,7 @@ fn lines_without_a_frame_are_recovered() {
     let fs = new_fs();
     let (mut files, sealed) = start(&fs);
     write(&mut files, &lines(1, 2));
-    // The death comes between the line and its frame: fstat, stat, fstat of the lock, write.
+    // The death is between the line and its frame: fstat, stat, fstat of the lock, write.
     fs.fault_after(3, Fault::Die(line(3).len()));
     files.write(line(3).as_bytes(), &mut 0).expect_err("dies");
     drop(files);
@@ -273,7 +274,7 @@ fn a_start_without_the_key_is_declared() {
     assert_state(&report, State::BrokenChain);
 }
 
-/// CVE-2023-31438: truncated at a place that was once the end, and then sealing is resumed.
+/// CVE-2023-31438: truncated at a former end, and then sealing is resumed.
 #[test]
 fn a_start_on_a_log_that_was_rolled_back_is_declared() {
     let fs = new_fs();
@@ -310,7 +311,7 @@ fn a_start_on_a_log_without_its_sidecar_is_declared() {
 }
 
 #[test]
-fn a_file_that_was_cut_while_nobody_wrote_is_found() {
+fn a_file_that_was_truncated_between_writers_is_found() {
     let fs = new_fs();
     let (mut files, sealed) = start(&fs);
     write(&mut files, &lines(1, 3));
@@ -324,10 +325,10 @@ fn a_file_that_was_cut_while_nobody_wrote_is_found() {
 }
 
 #[test]
-fn what_others_do_to_the_file_that_is_written_is_found() {
+fn changes_of_the_current_file_by_others_are_found() {
     type Deed = fn(&FaultyFs);
     let deeds: [(Deed, State); 4] = [
-        // The next line stands where others were: what remains is not the beginning of the file.
+        // The next line is where other lines were: the rest is not the beginning of the file.
         (|fs| fs.truncate(&first(), line(1).len()), State::Modified),
         (|fs| fs.append(&first(), b"{\"v\":1,\"seq\":9}\n"), State::Modified),
         (|fs| fs.rename(&first(), Path::new("/elsewhere")), State::Gap),
@@ -346,7 +347,7 @@ fn what_others_do_to_the_file_that_is_written_is_found() {
 }
 
 #[test]
-fn what_is_deleted_under_the_writer_is_written_again_and_verifies() {
+fn deleted_files_are_written_again_and_verify() {
     let fs = new_fs();
     let (mut files, sealed) = start(&fs);
     write(&mut files, &lines(1, 3));
@@ -372,19 +373,19 @@ fn a_copy_under_another_name_does_not_hide_that_the_file_is_gone() {
     write(&mut files, &line(4));
     files.close().expect("closes");
     let report = check(&fs, &sealed);
-    // And that the same lines are sealed a second time.
+    // Nor that the same lines are sealed a second time.
     assert_state(&report, State::Modified);
     assert!(report.findings.iter().any(|finding| finding.state == State::Gap));
     assert_eq!(report.recovered_lines, 3);
 }
 
 #[test]
-fn what_waits_for_its_seal_is_bounded() {
+fn the_number_of_unsealed_files_is_bounded() {
     let fs = new_fs();
     let (mut files, sealed) = start(&fs);
     write(&mut files, &line(1));
-    // The chain cannot leave the first file: another process has put something in the place of the
-    // second sidecar when the second log file was there already.
+    // The chain cannot leave the first file: another process has created an entry with the name of
+    // the second sidecar after the second log file was created.
     let in_the_way = path("audit-20000229T123456Z-000002.chain");
     fs.fault_after(7, Fault::Fail(libc::EIO));
     files.rotate_now().expect("rotates");

@@ -1,33 +1,34 @@
-//! Each log file once more in another format, beside it: `audit-….jsonl` and `audit-….csv`.
+//! Renditions: each log file in another format, too, beside it: `audit-….jsonl` and `audit-….csv`.
 //!
-//! The lines stay the log: what is sealed, recovered and read. A rendition is made from them and
-//! from nothing else, so it can be made again at any time, and a crash can neither lose nor double
-//! anything in it. Why so: `docs/decisions/2026-11-22-other-formats-beside-the-log.md`.
+//! The lines remain the log, which is sealed, recovered and read. A rendition is made only from
+//! them, so it can be made again at any time, and a crash can neither lose nor double its content.
+//! The reasons are in `docs/decisions/2026-11-22-other-formats-beside-the-log.md`.
 //!
 //! # How
 //!
-//! [`SecondaryFormat`] follows the log, file by file, oldest first. It is driven by its caller: a
-//! call of [`SecondaryFormat::step`] converts one block of lines and returns. No thread, no sleep,
-//! no retry in here; an error leaves it where it can continue.
+//! [`SecondaryFormat`] follows the log, file by file, oldest first. Its caller drives it: a call of
+//! [`SecondaryFormat::step`] converts one block of lines and returns. No thread, no sleep, no
+//! retry; after an error it can continue.
 //!
-//! - **Beginning anew is continuing.** It converts a file from its first line and *compares* the
-//!   result with the bytes that are there already; where they differ or end, it cuts and appends.
-//!   So continuing after a crash, a short write, a torn end and another process's scribbling is one
-//!   and the same thing, and a program that follows a rendition does not see it replaced.
-//! - **What began in a file and ends in a later one** is held by a [`Joiner`] and goes to the
-//!   rendition of the file where it ended. What was held when the oldest unfinished file began is
-//!   in [`state`], with the list of unfinished files: from there everything can be made again.
-//! - **Something in the way holds up one file, not the others.** A directory of the name of a
-//!   rendition is reported as long as its log file is written, so that an operator can move it
-//!   away; then that file has none, and its lines still count for the joiner.
-//! - The list is on the disk before a file on it gets a rendition. A file leaves it when its
-//!   rendition is complete, and synced.
+//! - **Restarting is continuing.** It converts a file from its first line and *compares* the result
+//!   with the existing bytes; where they differ or end, it truncates and appends. So a crash, a
+//!   short write, a torn end and bytes of another process are all handled in the same way, and a
+//!   program that follows a rendition does not see it replaced.
+//! - **Events that began in one file and end in a later one** are held by a [`Joiner`] and go to
+//!   the rendition of the file where they end. The events that were held when the oldest unfinished
+//!   file began are in [`state`], with the list of unfinished files: everything can be made again
+//!   from there.
+//! - **An obstacle blocks one file, not the others.** A directory with the name of a rendition is
+//!   reported while its log file is written, so that an operator can move it away; after that the
+//!   file has no rendition, but its lines still count for the joiner.
+//! - The list is on the disk before a file on it gets a rendition. A file is removed from the list
+//!   when its rendition is complete and synced.
 //!
-//! | module | what it owns |
+//! | module | responsibility |
 //! |---|---|
-//! | `state` | `.renditions`: unfinished files, and what was held when the oldest began |
+//! | `state` | `.renditions`: unfinished files, and the events held when the oldest began |
 //! | `source` | complete lines of a log file that may still grow |
-//! | `target` | bytes compared with those that are there, or appended |
+//! | `target` | comparing or appending bytes |
 //! | `work` | one file: lines in, bytes of the format out |
 
 mod source;
@@ -55,42 +56,43 @@ use super::name::FileName;
 pub use state::State;
 use work::Work;
 
-/// Why a rendition does not continue at the moment.
+/// Why a rendition cannot continue at the moment.
 #[derive(Debug, thiserror::Error)]
 pub enum Trouble {
-    /// Something did not work.
+    /// An operation failed.
     #[error(transparent)]
     File(#[from] FileError),
-    /// Another process has changed a file under it.
-    #[error("{} was {what} by somebody else: it is begun again", path.display())]
+    /// Another process changed a file meanwhile.
+    #[error("{} was {what} by another process: starting it again", path.display())]
     Changed {
         /// The log file or its rendition.
         path: PathBuf,
-        /// What was done to it.
+        /// The change.
         what: &'static str,
     },
-    /// Something that is no file has the name of the rendition.
-    #[error("{} is no plain file, and in the way of the other format: move it away", .0.display())]
+    /// The name of the rendition is taken by an entry that is not a file.
+    #[error("{} is not a regular file, and in the way of the other format: move it away",
+        .0.display())]
     InTheWay(PathBuf),
-    /// A statement is larger than what there is.
+    /// A statement is larger than the available memory.
     #[error("there is not enough memory for a line of {}", .0.display())]
     Memory(PathBuf),
-    /// The last room on a disk is the log's.
+    /// The remaining space on the disk is reserved for the log.
     #[error("{free_bytes} bytes are left on the disk: they are kept for the log itself")]
     Room {
-        /// What is left.
+        /// Free space.
         free_bytes: u64,
     },
 }
 
-/// What the writer wants.
+/// The writer's instructions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
-    /// The file that is written now. Those before it are not written any more.
+    /// The current file. Earlier ones are closed.
     pub current: FileName,
-    /// From which file on which format is beside the log, oldest first; `None`: no other one.
+    /// The formats, each with the first file that has it, oldest first; `None`: no other format.
     pub formats: Vec<(FileName, Option<Format>)>,
-    /// Times are in UTC, not in local time.
+    /// Times are in UTC instead of local time.
     pub utc: bool,
 }
 
@@ -101,19 +103,19 @@ impl Plan {
     }
 }
 
-/// The renditions of one log. See the module documentation.
+/// The renditions of one log, see the module documentation.
 pub struct SecondaryFormat<F: Fs> {
     fs: F,
     dir: PathBuf,
     host: String,
     state: State,
-    /// The state on the disk is this one.
+    /// The state on the disk is up to date.
     is_listed: bool,
-    /// Newer files are not in the state yet.
+    /// The newest file in the state.
     seen: FileName,
     joiner: Joiner,
     work: Option<Work<F>>,
-    /// How long unfinished files are that are not written any more, bytes.
+    /// Lengths of unfinished closed files, bytes.
     lengths: BTreeMap<FileName, u64>,
     notes: Vec<String>,
 }
@@ -140,14 +142,14 @@ impl<F: Fs> SecondaryFormat<F> {
         }
     }
 
-    /// Goes on by one block of lines. `false`: everything that the log has is done.
+    /// Continues by one block of lines. `false`: all lines of the log are done.
     ///
     /// # Errors
-    /// When it cannot continue. A later call tries again, and continues where this one has stopped.
+    /// It cannot continue. A later call retries, and continues where this one stopped.
     pub fn step(&mut self, plan: &Plan) -> Result<bool, Trouble> {
         let result = self.try_step(plan);
         if let Err(Trouble::Changed { .. } | Trouble::Memory(_)) = result {
-            // What was taken is not where it should be: from the first line again.
+            // The bytes that were written are not there: start again from the first line.
             self.work = None;
         }
         result
@@ -192,8 +194,8 @@ impl<F: Fs> SecondaryFormat<F> {
         self.state.pending.front().map(|(name, _)| *name)
     }
 
-    /// How much of the log is not in its renditions yet, bytes of lines. What cannot be looked at
-    /// counts nothing: it is reported where it is needed.
+    /// Backlog of the renditions, bytes of lines. Files whose length is unknown do not count: the
+    /// error is reported where the file is needed.
     pub fn behind_bytes(&mut self, current: FileName) -> u64 {
         let mut sum = 0_u64;
         for &(name, format) in &self.state.pending {
@@ -215,7 +217,7 @@ impl<F: Fs> SecondaryFormat<F> {
     }
 
     /// Leaves the oldest files up to `name` as they are: they will be removed.
-    pub fn let_go(&mut self, name: FileName) {
+    pub fn leave_up_to(&mut self, name: FileName) {
         while let Some(oldest) = self.oldest().filter(|oldest| *oldest <= name) {
             self.notes.push(format!(
                 "{} is removed before all of it was written in the other format",
@@ -225,8 +227,8 @@ impl<F: Fs> SecondaryFormat<F> {
         }
     }
 
-    /// Ends the rendition of the current file as one that is whole, until it is continued. To be
-    /// called when all lines are in it.
+    /// Completes the rendition of the current file, until it is continued. Call it when all lines
+    /// are in the rendition.
     ///
     /// # Errors
     /// As [`SecondaryFormat::step`].
@@ -234,14 +236,14 @@ impl<F: Fs> SecondaryFormat<F> {
         self.work.as_mut().map_or(Ok(()), |work| work.end(&self.fs))
     }
 
-    /// Sentences for the error log, since the last call.
+    /// Messages for the error log, since the last call.
     pub fn take_notes(&mut self) -> Vec<String> {
         let mut notes = std::mem::take(&mut self.notes);
         notes.extend(self.work.iter_mut().flat_map(Work::take_notes));
         notes
     }
 
-    /// Brings the list up to date, in memory and on the disk.
+    /// Updates the list, in memory and on the disk.
     fn list(&mut self, plan: &Plan) -> Result<(), Trouble> {
         if plan.current > self.seen {
             let mut new: Vec<FileName> = entries::list(&self.fs, &self.dir)?
@@ -252,8 +254,8 @@ impl<F: Fs> SecondaryFormat<F> {
             new.dedup();
             for name in new {
                 let format = plan.format_of(name);
-                // What follows an unfinished file is listed without a format, too: the next start
-                // would else take it for a further one of the same.
+                // Files after an unfinished one are listed even without a format: otherwise the
+                // next start would assume the same format for them.
                 if format.is_some() || !self.state.pending.is_empty() {
                     self.state.pending.push_back((name, format));
                     self.is_listed = false;
@@ -261,7 +263,7 @@ impl<F: Fs> SecondaryFormat<F> {
             }
             self.seen = plan.current;
         }
-        // The format of a file changes as long as it has no line.
+        // The format of a file may change while it has no line.
         let format = plan.format_of(plan.current);
         match self.state.pending.back_mut().filter(|last| last.0 == plan.current) {
             Some(last) if last.1 != format => {
@@ -270,7 +272,7 @@ impl<F: Fs> SecondaryFormat<F> {
                 self.work = self.work.take().filter(|work| work.name() != plan.current);
             }
             Some(_) => {}
-            // It was to have none until now.
+            // Until now it was to have no rendition.
             None if format.is_some() && self.seen == plan.current => {
                 self.state.pending.push_back((plan.current, format));
                 self.is_listed = false;
@@ -284,7 +286,7 @@ impl<F: Fs> SecondaryFormat<F> {
         Ok(())
     }
 
-    /// Opens the oldest file of the list. `false`: it is not there.
+    /// Opens the oldest file of the list. `false`: it does not exist.
     fn begin(
         &mut self,
         name: FileName,
@@ -294,14 +296,14 @@ impl<F: Fs> SecondaryFormat<F> {
         let work = Work::begin(&self.fs, &self.dir, name, known, &self.host)?;
         if work.is_none() && is_closed {
             self.notes.push(format!(
-                "{} is not there any more, and has no complete rendition in another format",
+                "{} no longer exists, and has no complete rendition in another format",
                 name.log_file()
             ));
             self.leave();
         }
         self.joiner = Joiner::new(HELD_BYTES_MAX);
         for line in self.state.held.split_inclusive(|byte| *byte == b'\n') {
-            // Lines of our own; what another process has put there instead is no record.
+            // The log's own lines; foreign content is not a record.
             let record = Line::parse(line).ok().and_then(|line| OwnedRecord::of_line(&line).ok());
             if let Some(record) = record {
                 let held = self.joiner.push(record, |_| Err(()));
@@ -312,7 +314,7 @@ impl<F: Fs> SecondaryFormat<F> {
         Ok(self.work.is_some())
     }
 
-    /// Has done with the oldest file of the list.
+    /// Finishes the oldest file of the list.
     fn leave(&mut self) {
         if let Some(mut work) = self.work.take() {
             self.notes.extend(work.take_notes());

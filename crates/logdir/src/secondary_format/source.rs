@@ -16,20 +16,20 @@ pub(super) struct LogLines<L> {
     file: L,
     path: PathBuf,
     id: FileId,
-    /// The lines before this place were taken.
+    /// The lines before this position were taken.
     offset: u64,
     buffer: Vec<u8>,
 }
 
 impl<L: FsFile> LogLines<L> {
-    /// `None`: there is no such plain file.
+    /// `None`: there is no such regular file.
     pub(super) fn open<F: Fs<File = L>>(
         fs: &F,
         dir: &Path,
         name: FileName,
     ) -> Result<Option<LogLines<L>>, Trouble> {
         let path = dir.join(name.log_file());
-        // Something else of this name is nothing that lines are in, whoever has put it there.
+        // An entry of another type has no lines, whichever process created it.
         match fs.stat(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             stat => {
@@ -50,19 +50,20 @@ impl<L: FsFile> LogLines<L> {
         &self.path
     }
 
-    /// The lines before this place were taken, bytes.
+    /// The lines before this position were taken, bytes.
     pub(super) fn offset(&self) -> u64 {
         self.offset
     }
 
-    /// The next complete lines, some of them or one that is larger; none: there is none yet. They
-    /// are the next ones until they are [`taken`](Self::taken).
+    /// The next complete lines: some of them, or a single larger one; empty: there are none yet.
+    /// They are returned again until they are [`taken`](Self::taken).
     ///
     /// # Errors
-    /// When the file cannot be read, or is not what it was: the writer may have made it again.
+    /// The file cannot be read, or was replaced: the writer may have created it again.
     pub(super) fn next_lines<F: Fs<File = L>>(&mut self, fs: &F) -> Result<&[u8], Trouble> {
         match fs.stat(&self.path) {
-            // Moved away: its lines are whole where it is now. Removed: the writer makes it again.
+            // Moved away: its lines are complete under the new name. Removed: the writer creates it
+            // again.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             named => {
                 if named.at("look at", &self.path)?.id != self.id {
@@ -72,7 +73,7 @@ impl<L: FsFile> LogLines<L> {
         }
         let bytes = self.file.stat().at("look at", &self.path)?.bytes;
         if bytes < self.offset {
-            return Err(self.changed("cut short"));
+            return Err(self.changed("truncated"));
         }
         let there = usize::try_from(bytes - self.offset).unwrap_or(usize::MAX);
         let mut wanted = BLOCK_BYTES.min(there);
@@ -91,7 +92,7 @@ impl<L: FsFile> LogLines<L> {
         Ok(&self.buffer)
     }
 
-    /// Goes on behind these lines, and gives back what a huge one took.
+    /// Continues after these lines, and frees the memory of a huge one.
     pub(super) fn taken(&mut self) {
         self.offset += self.buffer.len() as u64;
         self.buffer.clear();
@@ -104,7 +105,7 @@ impl<L: FsFile> LogLines<L> {
         self.buffer.resize(count, 0);
         match read_exact_at(&self.file, &mut self.buffer, self.offset) {
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
-                Err(self.changed("cut short"))
+                Err(self.changed("truncated"))
             }
             read => Ok(read.at("read", &self.path)?),
         }

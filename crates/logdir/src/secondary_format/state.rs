@@ -1,13 +1,13 @@
-//! `.renditions` in the log directory: from where everything unfinished can be made again.
+//! `.renditions` in the log directory: the state from which all unfinished renditions can be made.
 //!
 //! ```text
 //! csv audit-20261122T034926Z-000042        the oldest file without a complete rendition
 //! csv audit-20261122T035510Z-000043        further files, in order
 //! json audit-20261122T040102Z-000044       this and later ones have none
-//! {"v":1,"seq":7,…,"outcome":"running",…}  what was held when the first of them began
+//! {"v":1,"seq":7,…,"outcome":"running",…}  held events when the first of them began
 //! ```
 //!
-//! It is replaced as a whole, so it is always that of one moment.
+//! It is replaced as a whole, so it is always consistent.
 
 use std::collections::VecDeque;
 use std::io;
@@ -30,21 +30,21 @@ const WORDS: [(&str, Option<Format>); 5] = [
     ("percona_old", Some(Format::PerconaOld)),
 ];
 
-/// Longer than any that is written, bytes: what is held is 64 MiB at most, and six times that where
-/// all of it has to be escaped.
+/// Larger than any list that is written, bytes: held events have 64 MiB at most, and six times as
+/// much if all of it must be escaped.
 const BYTES_MAX: u64 = 512 << 20;
 
-/// See the module documentation.
+/// The list, see the module documentation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct State {
-    /// Files without a complete rendition and what that is to be, oldest first.
+    /// Files without a complete rendition, and its format, oldest first.
     pub pending: VecDeque<(FileName, Option<Format>)>,
-    /// Lines of statements that ran when the first of them began.
+    /// Lines of statements that were running when the first of them began.
     pub(super) held: Vec<u8>,
 }
 
 impl State {
-    /// Reads it. What cannot be understood is passed over: it is no line of ours.
+    /// Reads the list. Skips lines that the recorder cannot have written.
     pub(crate) fn read<F: Fs>(fs: &F, dir: &Path) -> Result<State, FileError> {
         let path = dir.join(SECONDARY_LIST);
         let file = match fs.open(&path, OpenMode::Private) {
@@ -53,8 +53,7 @@ impl State {
         };
         let stat = file.stat().at("look at", &path)?;
         if !stat.is_file || stat.bytes > BYTES_MAX {
-            let error =
-                io::Error::new(io::ErrorKind::InvalidData, "this is none of the recorder's");
+            let error = io::Error::new(io::ErrorKind::InvalidData, "not a file of the recorder");
             return Err(FileError::new("read", &path, error));
         }
         let mut text = Vec::new();
@@ -73,7 +72,7 @@ impl State {
         Ok(state)
     }
 
-    /// Puts it in the place of what is there.
+    /// Replaces the list.
     pub(crate) fn write<F: Fs>(&self, fs: &F, dir: &Path) -> Result<(), FileError> {
         let path = dir.join(SECONDARY_LIST);
         if self.pending.is_empty() {

@@ -1,4 +1,4 @@
-//! The file of a rendition: bytes that are there already are compared, further ones appended.
+//! The file of a rendition: existing bytes are compared, further ones appended.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -12,16 +12,16 @@ pub(super) struct Target<L> {
     file: L,
     path: PathBuf,
     id: FileId,
-    /// Up to here it is what it should be.
+    /// Up to here the content is verified.
     end: u64,
 }
 
 impl<L: FsFile> Target<L> {
-    /// Opens the file, or makes it. Nothing of what it has is believed yet.
+    /// Opens the file, or creates it. None of its content is trusted yet.
     ///
     /// # Errors
-    /// [`Trouble::InTheWay`], when it is a directory, a symbolic link or the like; and others,
-    /// which pass.
+    /// [`Trouble::InTheWay`] if it is a directory, a symbolic link or the like; other errors are
+    /// temporary.
     pub(super) fn open<F: Fs<File = L>>(fs: &F, path: &Path) -> Result<Target<L>, Trouble> {
         match fs.stat(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -43,10 +43,10 @@ impl<L: FsFile> Target<L> {
     }
 
     /// Makes `bytes` the next ones of the file. `progress` is how many of them are in it: it is
-    /// kept over errors, after which the same call continues.
+    /// kept after errors, and the same call then continues.
     ///
     /// # Errors
-    /// When they cannot be written, or the file is not the one that was written to.
+    /// They cannot be written, or the file was replaced.
     pub(super) fn put<F: Fs<File = L>>(
         &mut self,
         fs: &F,
@@ -85,14 +85,14 @@ impl<L: FsFile> Target<L> {
                     *progress += count;
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                // If bytes of it arrived nevertheless, the next call finds them.
+                // If some bytes arrived nevertheless, the next call finds them.
                 Err(error) => return Err(FileError::new("append to", &self.path, error).into()),
             }
         }
         Ok(())
     }
 
-    /// Takes away what stands behind the last byte that was put.
+    /// Removes everything after the last byte that was put.
     pub(super) fn finish<F: Fs<File = L>>(&mut self, fs: &F) -> Result<(), Trouble> {
         if self.length(fs)? > self.end {
             self.cut()?;
@@ -116,13 +116,13 @@ impl<L: FsFile> Target<L> {
             return Err(changed("replaced"));
         }
         if stat.bytes < self.end {
-            return Err(changed("cut short"));
+            return Err(changed("truncated"));
         }
         Ok(stat.bytes)
     }
 
-    /// How many bytes of `rest` are there already, and whether another one follows them. Not all
-    /// of them are looked at.
+    /// How many bytes of `rest` exist already, and whether a different one follows them. Does not
+    /// look at all of them.
     fn compare(&self, rest: &[u8], length: u64) -> Result<(usize, bool), Trouble> {
         let mut buffer = [0; STEP_BYTES];
         let there = usize::try_from(length - self.end).unwrap_or(usize::MAX);
@@ -137,7 +137,7 @@ impl<L: FsFile> Target<L> {
     }
 }
 
-/// Whether there is room enough for more than the log.
+/// Checks that there is enough space for more than the log.
 fn spare<F: Fs>(fs: &F, path: &Path) -> Result<(), Trouble> {
     let dir = path.parent().unwrap_or(path);
     let space = fs.space(dir).at("ask for the room in", dir)?;

@@ -1,4 +1,4 @@
-//! Whatever happens on the way, in the end each rendition is what the lines of the log make.
+//! Whatever happens, in the end each rendition is what the lines of the log produce.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -37,13 +37,13 @@ fn new_fs() -> FaultyFs {
     fs
 }
 
-/// A line of the log, of the kind that a number stands for.
+/// A line of the log, of the kind with this number.
 fn line(seq: u64, kind: u8, running: &mut Vec<u64>) -> String {
     let head = format!("{{\"v\":1,\"seq\":{seq},\"ts\":\"2000-02-29T12:34:56.000000+00:00\"");
     match kind {
         0 => format!("{head},\"event\":\"start\",\"server\":\"MariaDB\"}}\n"),
         1 => format!("{head},\"event\":\"stop\"}}\n"),
-        2 => "somebody else was here\n".to_owned(),
+        2 => "another process was here\n".to_owned(),
         3..6 => {
             running.push(seq);
             let sql = "x".repeat(usize::from(kind) * 100);
@@ -66,7 +66,7 @@ fn line(seq: u64, kind: u8, running: &mut Vec<u64>) -> String {
     }
 }
 
-/// The secondary_format of all files of a log that has ended, made at once.
+/// The renditions of all files of a finished log, made at once.
 fn converted(files: &[String], format: Format) -> Vec<Vec<u8>> {
     let mut joiner = Joiner::new(HELD_BYTES_MAX);
     let mut clock = TimeFormatter::utc();
@@ -92,7 +92,7 @@ fn converted(files: &[String], format: Format) -> Vec<Vec<u8>> {
     all
 }
 
-/// A log, the secondary_format that follow it, and what the recorder does at its start.
+/// A log, the renditions that follow it, and what the recorder does at its start.
 struct Scene {
     fs: FaultyFs,
     format: Format,
@@ -188,7 +188,7 @@ enum Happening {
     Step,
     Fault(u64, Fault),
     Restart,
-    /// Another process removes, cuts or scribbles on a rendition.
+    /// Another process removes, truncates or overwrites a rendition.
     Remove(usize),
     Cut(usize, usize),
     Scribble(usize),
@@ -222,12 +222,12 @@ proptest! {
         happenings in proptest::collection::vec(happening(), 1..60),
     ) {
         let mut scene = Scene::new(format);
-        // The list is there from the first step on.
+        // The list exists from the first step on.
         scene.step().expect("nothing is wrong yet");
-        // How long secondary_format were before they were cut.
+        // Lengths of renditions before they were truncated.
         let mut cut_from: BTreeMap<PathBuf, usize> = BTreeMap::new();
         for happening in happenings {
-            // What is complete and off the list, nobody looks at again.
+            // Complete renditions off the list are not checked again.
             let unfinished = |scene: &Scene, back: usize| {
                 let index = (scene.files.len() - 1).checked_sub(back)?;
                 let path = rendition_path(index, format);
@@ -238,7 +238,7 @@ proptest! {
             match happening {
                 Happening::Line(kind) => scene.write(kind),
                 Happening::Rotate => scene.rotate(),
-                // What went wrong is tried again at the end.
+                // Failed steps are repeated at the end.
                 Happening::Step => drop(scene.step()),
                 Happening::Fault(skipped, fault) => scene.fs.fault_after(skipped, fault),
                 Happening::Restart => scene.restart(),
@@ -254,8 +254,8 @@ proptest! {
                     }
                 }
                 Happening::Scribble(back) => {
-                    // Only by its length is a change seen in what is written already: one that is
-                    // cut, and as long again before anybody looks, is not.
+                    // In written parts, changes are detected only by the length: a file that is
+                    // truncated and grows to the same length between two checks is not detected.
                     let is_whole = |path: &PathBuf| {
                         cut_from.get(path).is_none_or(|length| scene.fs.read(path).len() >= *length)
                     };
@@ -268,7 +268,7 @@ proptest! {
     }
 }
 
-/// A log of three files in which statements run over their ends.
+/// A log of three files with statements that end in a later file.
 fn three_files(format: Format) -> Scene {
     let mut scene = Scene::new(format);
     for kinds in [[0, 9, 3, 4, 9], [9, 6, 3, 2, 9], [6, 9, 1, 0, 9]] {
@@ -312,12 +312,12 @@ fn a_death_or_a_power_cut_at_any_operation() {
 }
 
 #[test]
-fn something_in_the_way_holds_up_one_file_and_is_told_of() {
+fn an_obstacle_blocks_one_file_and_is_reported() {
     let format = Format::Csv;
     let mut scene = Scene::new(format);
     let obstacle = rendition_path(0, format);
     scene.fs.create_dir(&obstacle).expect("made");
-    // Something short, and something that ends in the next file.
+    // A short event, and one that ends in the next file.
     [9, 3].into_iter().for_each(|kind| scene.write(kind));
     let bytes = scene.files[0].len() as u64;
     for _ in 0..2 {
@@ -328,15 +328,15 @@ fn something_in_the_way_holds_up_one_file_and_is_told_of() {
     assert_eq!(
         scene.secondary_format.take_notes(),
         Vec::<String>::new(),
-        "somebody may move it away"
+        "an operator may move it away"
     );
 
     // The next file is begun: it continues there.
     scene.rotate();
     scene.write(6);
-    while scene.step().expect("goes on") {}
+    while scene.step().expect("continues") {}
     let notes = scene.secondary_format.take_notes();
-    assert!(notes.len() == 1 && notes[0].contains("is no plain file"), "{notes:?}");
+    assert!(notes.len() == 1 && notes[0].contains("is not a regular file"), "{notes:?}");
     assert!(notes[0].contains(&name(0).log_file()), "{notes:?}");
     assert_eq!(scene.secondary_format.oldest(), Some(name(1)));
     assert_eq!(scene.secondary_format.behind_bytes(name(1)), 0);
@@ -345,7 +345,7 @@ fn something_in_the_way_holds_up_one_file_and_is_told_of() {
 }
 
 #[test]
-fn what_is_moved_out_of_the_way_in_time_costs_nothing() {
+fn an_obstacle_that_is_moved_in_time_costs_nothing() {
     let format = Format::PerconaOld;
     let mut scene = Scene::new(format);
     let obstacle = rendition_path(0, format);
@@ -358,15 +358,15 @@ fn what_is_moved_out_of_the_way_in_time_costs_nothing() {
 }
 
 #[test]
-fn an_empty_file_that_was_to_have_no_rendition_gets_one_after_all() {
+fn an_empty_file_gets_a_rendition_after_a_change_of_the_format() {
     let format = Format::PerconaNew;
     let mut scene = Scene::new(format);
     scene.write(9);
     scene.rotate();
     let lines_alone = vec![(name(0), Some(format)), (name(1), None)];
     let plan = Plan { formats: lines_alone.clone(), ..scene.plan() };
-    while scene.secondary_format.step(&plan).expect("goes on") {}
-    assert_eq!(scene.secondary_format.oldest(), None, "nobody waits for it");
+    while scene.secondary_format.step(&plan).expect("continues") {}
+    assert_eq!(scene.secondary_format.oldest(), None, "no file is unfinished");
     let list = Path::new(DIR).join(SECONDARY_LIST);
     assert!(!scene.fs.files_in(Path::new(DIR)).contains(&list));
 
@@ -378,20 +378,20 @@ fn an_empty_file_that_was_to_have_no_rendition_gets_one_after_all() {
 }
 
 #[test]
-fn how_far_behind_it_is_follows_what_is_written() {
+fn the_backlog_follows_the_written_lines() {
     let format = Format::Csv;
     let mut scene = three_files(format);
     let bytes: usize = scene.files.iter().map(String::len).sum();
     scene.secondary_format.list(&scene.plan()).expect("listed");
     let current = name(scene.files.len() - 1);
     assert_eq!(scene.secondary_format.behind_bytes(current), bytes as u64);
-    // What was read and cannot be written counts.
+    // Lines that were read but cannot be written count.
     scene.fs.set_room(Some(0));
     assert!(scene.step().is_err());
     assert_eq!(scene.secondary_format.behind_bytes(current), bytes as u64);
     scene.fs.repair();
     let mut before = bytes as u64;
-    while scene.step().expect("goes on") {
+    while scene.step().expect("continues") {
         let now = scene.secondary_format.behind_bytes(current);
         assert!(now <= before, "{now}, {before}");
         before = now;

@@ -16,11 +16,11 @@ use super::Trouble;
 use super::source::LogLines;
 use super::target::Target;
 
-/// Memory for bytes that is kept, bytes.
+/// Buffer memory that is kept, bytes.
 const KEPT_BYTES: usize = 1 << 20;
-/// A line that is larger than this is only read if there is memory for all that it becomes.
+/// A larger line is read only if there is memory for all its copies.
 const LARGE_BYTES: usize = 1 << 20;
-/// The line, the record, and what is copied on the way between them.
+/// The line, the record, and the intermediate copy.
 const COPIES: usize = 3;
 
 pub(super) struct Work<F: Fs> {
@@ -31,7 +31,7 @@ pub(super) struct Work<F: Fs> {
     out: Out,
     /// How much of `out` is in the file.
     progress: usize,
-    /// What stands before this place of the log file has become what it should, bytes.
+    /// The part of the log file that is done, bytes.
     done: u64,
     is_ended: bool,
     broken_count: u64,
@@ -39,17 +39,17 @@ pub(super) struct Work<F: Fs> {
     note: Option<String>,
 }
 
-/// Where the bytes go.
+/// Destination of the bytes.
 enum Destination<L> {
-    /// Nowhere yet: it is made with the first line.
+    /// Not open yet: the file is created with the first line.
     Open,
-    /// There.
+    /// The file.
     File(Target<L>),
-    /// Nowhere: something is in the way. What ends in a later file still needs these lines.
+    /// None: the name is taken. Events that end in a later file still need these lines.
     Blocked,
 }
 
-/// From a record to the bytes of it.
+/// Converts a record to bytes.
 struct Out {
     formatter: Formatter,
     clock: TimeFormatter,
@@ -65,7 +65,7 @@ impl Out {
 }
 
 impl<F: Fs> Work<F> {
-    /// `None`: the log file is not there.
+    /// `None`: the log file does not exist.
     pub(super) fn begin(
         fs: &F,
         dir: &Path,
@@ -98,22 +98,22 @@ impl<F: Fs> Work<F> {
         self.name
     }
 
-    /// The zone of the times in what comes.
+    /// Sets the time zone of further lines.
     pub(super) fn set_clock(&mut self, utc: bool) {
         if self.out.utc.replace(utc) != Some(utc) {
-            // Without a zone the log's own times are in UTC, too, and the writer has said so.
+            // Without a zone the log's own times are in UTC, too, which the writer has reported.
             let system = || TimeFormatter::system().unwrap_or_else(|_| TimeFormatter::utc());
             self.out.clock = if utc { TimeFormatter::utc() } else { system() };
         }
     }
 
-    /// How much of the log file is in it, bytes of lines.
+    /// How much of the log file is in the rendition, bytes of lines.
     pub(super) fn done(&self) -> u64 {
         self.done
     }
 
-    /// Takes the next lines of the log, to be flushed. `false`: there is none. What is in the way
-    /// of the rendition of a closed file is not waited for any more.
+    /// Takes the next lines of the log, to be flushed. `false`: there are none. For a closed file,
+    /// it no longer waits until an obstacle is gone.
     pub(super) fn take_lines(
         &mut self,
         fs: &F,
@@ -129,7 +129,7 @@ impl<F: Fs> Work<F> {
             self.place = match Target::open(fs, &self.path) {
                 Err(Trouble::InTheWay(path)) if is_closed => {
                     self.note = Some(format!(
-                        "{} is no plain file: {} is not written in the other format",
+                        "{} is not a regular file: {} is not written in the other format",
                         path.display(),
                         self.name.log_file()
                     ));
@@ -159,13 +159,13 @@ impl<F: Fs> Work<F> {
         if is_memory_short { Err(self.out_of_memory()) } else { Ok(true) }
     }
 
-    /// Gives out what has not ended.
+    /// Writes events that have not ended.
     pub(super) fn give_out(&mut self, joiner: &mut Joiner) -> Result<(), Trouble> {
         let given = joiner.finish(|record| self.out.write(record));
         given.map_err(|_| self.out_of_memory())
     }
 
-    /// Brings what was converted to the file.
+    /// Writes the converted bytes to the file.
     pub(super) fn flush(&mut self, fs: &F) -> Result<(), Trouble> {
         if let Destination::File(target) = &mut self.place {
             target.put(fs, &self.out.bytes, &mut self.progress)?;
@@ -177,7 +177,7 @@ impl<F: Fs> Work<F> {
         Ok(())
     }
 
-    /// Brings the end of the file to it. A log file without a line has no rendition.
+    /// Writes the end of the format. A log file without a line has no rendition.
     pub(super) fn end(&mut self, fs: &F) -> Result<(), Trouble> {
         if !matches!(self.place, Destination::Open) && !std::mem::replace(&mut self.is_ended, true)
         {
@@ -197,12 +197,12 @@ impl<F: Fs> Work<F> {
         }
     }
 
-    /// Reports once that it has no place, and once that there are lines of another process.
+    /// Reports once that the name is taken, and once that there are lines of another process.
     pub(super) fn take_notes(&mut self) -> impl Iterator<Item = String> {
         let is_news = self.broken_count > 0
             && !std::mem::replace(&mut self.is_broken_told, self.broken_count > 0);
         let (log, rendition) = (self.source.path().display(), self.path.display());
-        let broken = || format!("{log} has lines that are no records; they are not in {rendition}");
+        let broken = || format!("{log} has lines that are not records and are not in {rendition}");
         self.note.take().into_iter().chain(is_news.then(broken))
     }
 
@@ -211,8 +211,8 @@ impl<F: Fs> Work<F> {
     }
 }
 
-/// Whether there is memory for a record of a line of this length. Reading one cannot fail softly,
-/// so what it needs is asked for, and given back, before.
+/// Whether there is memory for the record of a line of this length. Reading a record cannot fail
+/// gracefully, so the memory is allocated, and freed, beforehand.
 fn has_room(line_bytes: usize) -> bool {
     let Some(bytes) = line_bytes.checked_mul(COPIES) else { return false };
     Vec::<u8>::new().try_reserve_exact(bytes).is_ok()

@@ -1,4 +1,4 @@
-//! The current file, and where the running batch is in it.
+//! The current file, and the position of the running batch in it.
 
 use std::io;
 
@@ -11,30 +11,30 @@ use crate::event::Event;
 use crate::fs::{FileId, Fs, FsFile, Stat};
 use crate::lines::{self, STEP_BYTES};
 
-/// The complete lines of a file, and where the last of them are in the batch.
+/// The complete lines of a file, and the position of the last ones in the batch.
 #[derive(Clone, Copy)]
 pub(super) struct CompleteLines {
     /// Length of the file up to their end.
     pub(super) bytes: u64,
-    /// How many bytes before that belong to the batch.
+    /// How many of the last bytes belong to the batch.
     pub(super) batch_bytes: u64,
-    /// Where in the batch these end.
+    /// End of these in the batch.
     pub(super) batch_end: usize,
 }
 
-/// The file that batches are appended to. It knows how far the running batch is in the file; the
-/// caller's `progress` says the same from the side of the batch.
+/// The file that batches are appended to. It knows how much of the running batch is in the file;
+/// the caller's `progress` is the same position within the batch.
 pub(super) struct Appender<L> {
     current: Current<L>,
-    /// A copy out of the unlinked current file that has not been completed.
+    /// An incomplete copy of the unlinked current file.
     rescue: Option<Rescue<L>>,
     /// How many bytes before `current.bytes` belong to the unfinished batch.
     batch_bytes: u64,
-    /// `progress` of the batch, as far as the file is concerned.
+    /// `progress` of the batch, according to the file.
     batch_end: usize,
-    /// The last batch ended in an error, and the caller will come back with it.
+    /// The last batch ended with an error, and the caller will repeat it.
     is_unfinished: bool,
-    /// A write failed, and may nevertheless have left bytes in the file.
+    /// A write failed, but may have left bytes in the file.
     is_unsure: bool,
     bytes_written: u64,
 }
@@ -56,22 +56,22 @@ impl<L: FsFile> Appender<L> {
         &self.current
     }
 
-    /// Bytes of batches that were written, copies of unlinked files not counted.
+    /// Bytes of batches that were written, without copies of unlinked files.
     pub(super) fn bytes_written(&self) -> u64 {
         self.bytes_written
     }
 
-    /// Whether a batch was begun that is not all in the file.
+    /// Whether a batch was begun that is not completely in the file.
     pub(super) fn is_unfinished(&self) -> bool {
         self.is_unfinished
     }
 
-    /// Notes how a call with a batch has ended.
+    /// Notes how a call with a batch ended.
     pub(super) fn end_batch(&mut self, is_unfinished: bool) {
         self.is_unfinished = is_unfinished;
     }
 
-    /// What of the file, and of the batch in it, is complete lines.
+    /// The complete lines of the file and of the batch in it.
     pub(super) fn complete_lines(&self) -> CompleteLines {
         let over = self.current.bytes - self.current.line_end;
         CompleteLines {
@@ -81,8 +81,8 @@ impl<L: FsFile> Appender<L> {
         }
     }
 
-    /// Takes up a batch. A new one (`progress` 0) gives up the one before: the torn line of that is
-    /// cut off.
+    /// Starts or continues a batch. A new one (`progress` 0) gives up the previous one, whose torn
+    /// line is cut off.
     pub(super) fn begin_batch(
         &mut self,
         progress: usize,
@@ -99,8 +99,8 @@ impl<L: FsFile> Appender<L> {
     fn cut_given_up_line(&mut self, device: &mut Device<L>) -> Result<(), FileError> {
         if self.current.is_mid_line() {
             let Current { file, path, line_end, .. } = &self.current;
-            // Never to a greater length: if another process has truncated the file below, this
-            // would make a hole, and the repair would not see the loss.
+            // Never extends the file: if another process truncated it further, this would create a
+            // hole, and the repair would not detect the loss.
             if file.stat().at("look at", path)?.bytes > *line_end {
                 file.set_len(*line_end).at("truncate", path)?;
             }
@@ -111,7 +111,7 @@ impl<L: FsFile> Appender<L> {
         Ok(())
     }
 
-    /// Appends the first `count` bytes of `rest`, as far as one write(2) does so.
+    /// Appends the first `count` bytes of `rest`, as far as one write(2) does.
     pub(super) fn append(
         &mut self,
         rest: &[u8],
@@ -147,8 +147,8 @@ impl<L: FsFile> Appender<L> {
         }
     }
 
-    /// Notes that the file ends at `end` again, a line end, and that the bytes of the
-    /// batch behind it have to be written again. Returns how many those are.
+    /// Notes that the file now ends at `end`, a line end, and that the bytes of the batch after it
+    /// must be written again. Returns their number.
     pub(super) fn rewind(&mut self, end: u64, progress: &mut usize, device: &mut Device<L>) -> u64 {
         let again = self.batch_bytes.min(self.current.bytes - end);
         // `batch_bytes` never exceeds `progress`, so neither subtraction can wrap.
@@ -162,7 +162,7 @@ impl<L: FsFile> Appender<L> {
         again
     }
 
-    /// Cuts off the line that the unfinished batch has begun, to write it elsewhere.
+    /// Cuts off the line that the unfinished batch began, so that it can be written elsewhere.
     pub(super) fn take_back_line(
         &mut self,
         progress: &mut usize,
@@ -176,13 +176,13 @@ impl<L: FsFile> Appender<L> {
         Ok(())
     }
 
-    /// Notes that the length of the file was compared with what it should be.
+    /// Notes that the length of the file was checked.
     pub(super) fn note_checked(&mut self) {
         self.is_unsure = false;
     }
 
-    /// The file is `bytes` long, more than it should be: bytes that a failed write has left, and
-    /// that are the next ones of the batch, belong to it.
+    /// The file is `bytes` long, more than expected: bytes that a failed write left, and that are
+    /// the next ones of the batch, belong to it.
     pub(super) fn adopt(
         &mut self,
         bytes: u64,
@@ -209,7 +209,7 @@ impl<L: FsFile> Appender<L> {
         Ok(())
     }
 
-    /// Takes over complete lines of another process up to `end`.
+    /// Accepts complete lines of another process up to `end`.
     pub(super) fn take_foreign(&mut self, end: u64) {
         if end > self.current.bytes {
             // The bytes before the end are no longer those of the batch.
@@ -219,18 +219,18 @@ impl<L: FsFile> Appender<L> {
         self.current.line_end = end;
     }
 
-    /// What there is of the file now.
+    /// State of the file.
     pub(super) fn stat(&self) -> Result<Stat, FileError> {
         self.current.file.stat().at("look at", &self.current.path)
     }
 
-    /// Whether a copy of the file was begun and not completed.
+    /// Whether an incomplete copy of the file exists.
     pub(super) fn is_being_rescued(&self) -> bool {
         self.rescue.is_some()
     }
 
-    /// Copies the unlinked file into one of the same name, or the next one. Returns the copy, which
-    /// is still to be [put in its place](Self::follow).
+    /// Copies the unlinked file to one of the same name, or the next one. Returns the copy, to
+    /// which the caller must [switch](Self::follow).
     pub(super) fn rescue<F: Fs<File = L>>(
         &mut self,
         dir: &mut LogDir<F>,
@@ -257,24 +257,24 @@ impl<L: FsFile> Appender<L> {
         }
     }
 
-    /// Continues in a copy of the file: the bytes of the batch are in it at the same place.
+    /// Switches to a copy of the file, in which the bytes of the batch are at the same position.
     pub(super) fn follow(&mut self, copy: Current<L>) {
         self.current = copy;
     }
 
-    /// Continues in another file. Returns the one before.
+    /// Switches to another file. Returns the previous one.
     pub(super) fn replace(&mut self, next: Current<L>) -> Current<L> {
         self.batch_bytes = 0;
         self.is_unsure = false;
         std::mem::replace(&mut self.current, next)
     }
 
-    /// Another process deletes the file as often as it is written again.
+    /// Error: another process deletes the file as often as it is written again.
     pub(super) fn deleted_again(&self) -> FileError {
         FileError::new("keep", &self.current.path, io::Error::from_raw_os_error(libc::ENOENT))
     }
 
-    /// An error with what is to be done with the file.
+    /// An error about the file.
     pub(super) fn refuse(&self, kind: FileErrorKind, operation: &'static str) -> FileError {
         FileError::of_kind(kind, operation, &self.current.path)
     }

@@ -12,10 +12,10 @@ use crate::secondary_format::{SecondaryFormat, State};
 
 /// Retention.
 impl<F: Fs> LogFiles<F> {
-    /// Looks which file has to go next.
+    /// Determines which file is due next.
     ///
     /// # Errors
-    /// When the directory cannot be read; and as [`check`](Self::check).
+    /// The directory cannot be read; and as [`check`](Self::check).
     pub fn outlook(&mut self, keep: &Keep) -> Result<Outlook, FileError> {
         let closed = ClosedFiles::list(&self.dir, self.current_name())?;
         let LogFiles { dir, sizes, sealing, appender, .. } = self;
@@ -25,7 +25,8 @@ impl<F: Fs> LogFiles<F> {
         };
         let mut outlook = closed.outlook(dir, keep, total)?;
         let Some(&Due { name, .. }) = outlook.due.first() else { return Ok(outlook) };
-        // Another process may have removed or cut the current file, and with it the last line.
+        // Another process may have removed or truncated the current file, and with it the last
+        // line.
         self.check()?;
         if !self.may_lose(name, &closed)? {
             outlook.due.clear();
@@ -33,10 +34,10 @@ impl<F: Fs> LogFiles<F> {
         Ok(outlook)
     }
 
-    /// Whether the log can do without a closed file, the first one of those that are plain files.
+    /// Whether a closed file, the first regular one, does not have the last line of the log.
     fn may_lose(&self, name: FileName, closed: &ClosedFiles) -> Result<bool, FileError> {
         let current = self.appender.current();
-        // If the current file was moved away and could not be followed by another, its lines are
+        // If the current file was moved away and no other one could follow it, its lines are
         // elsewhere.
         Ok(retain::has_name(&self.dir, current)?
             && !self.appender.is_unfinished()
@@ -44,33 +45,33 @@ impl<F: Fs> LogFiles<F> {
             && !closed.last_lines_are_in(&self.dir, current, name)?)
     }
 
-    /// Says in the chain that a file will be removed. When this has succeeded, [`LogFiles::remove`]
-    /// may do so.
+    /// Records in the chain that a file will be removed. After that, [`LogFiles::remove`] may
+    /// remove it.
     ///
     /// # Errors
-    /// When it cannot be said. The file must stay then.
+    /// It cannot be recorded: the file must stay.
     pub fn bury(&mut self, due: Due) -> Result<(), RetainError> {
         self.sealing.bury(&self.dir, due)?;
         // The tombstone's file may be a new one.
         Ok(retain::sync_dir(&self.dir)?)
     }
 
-    /// Removes a buried file: the log file first, its sidecar last. Can be called again after any
-    /// error.
+    /// Removes a file with a tombstone: the log file first, its sidecar last. Can be called again
+    /// after any error.
     ///
     /// # Errors
-    /// When something of it is still there.
+    /// A part of it could not be removed.
     pub fn remove(&mut self, name: FileName) -> Result<(), FileError> {
-        // What the next start continues from, and the line about the removal, must not be
-        // only in memory when older lines go.
+        // Lines that the next start continues from, and the line about the removal, must be on the
+        // device when older lines are removed.
         self.sync_current()?;
         retain::remove(&self.dir, name)
     }
 
-    /// Removes the sidecars of removed files that a crash has left. Returns how many those were.
+    /// Removes the sidecars of removed files that a crash has left. Returns their number.
     ///
     /// # Errors
-    /// When the directory cannot be read, or one of them is still there.
+    /// The directory cannot be read, or one of them could not be removed.
     pub fn finish_removals(&mut self) -> Result<u64, FileError> {
         let orphans = retain::orphans(&self.dir, self.current_name())?;
         if orphans.is_empty() {
@@ -79,7 +80,7 @@ impl<F: Fs> LogFiles<F> {
         self.sealing.read_removed(&self.dir)?;
         let mut count = 0;
         for name in orphans {
-            // Any other is what shows that its log file is missing.
+            // Any other sidecar shows that its log file is missing.
             if self.sealing.is_buried(name) {
                 self.remove(name)?;
                 count += 1;
@@ -88,7 +89,7 @@ impl<F: Fs> LogFiles<F> {
         Ok(count)
     }
 
-    /// What is beside closed files from this one on may have become longer.
+    /// Renditions of closed files from this one on may have grown.
     pub fn forget_sizes(&mut self, from: FileName) {
         self.sizes.forget(from);
     }
@@ -96,34 +97,34 @@ impl<F: Fs> LogFiles<F> {
 
 /// Packing, and the inventory.
 impl<F: Fs> LogFiles<F> {
-    /// The oldest closed file that is still to be packed, and none of those to be passed over: the
-    /// log file before its rendition. Not those of the last line, from which the next start
-    /// continues; and none of a log file without a line.
+    /// The oldest part of a closed file that must still be packed, except files to skip: the log
+    /// file before its rendition. Not the file with the last line, from which the next start
+    /// continues, and no log file without a line.
     ///
     /// # Errors
-    /// When the directory cannot be read, or the lines behind the file not be synced.
+    /// The directory cannot be read, or the lines after the file cannot be synced.
     pub fn next_to_pack(
         &mut self,
         packing: &Packing,
         pass_over: impl Fn(FileName, Content) -> bool,
     ) -> Result<Option<Packer<F>>, FileError> {
         let all = list_parts(self.dir.fs(), self.dir.path())?;
-        let mut wishes = pack::wishes(&self.dir, self.appender.current(), packing, &all);
-        let found = wishes.find(|wish| {
-            !pass_over(wish.name, wish.content)
-                && self.sealing.has_left(wish.name)
-                && wish.may_have_lines(&self.dir)
+        let mut tasks = pack::tasks(&self.dir, self.appender.current(), packing, &all);
+        let found = tasks.find(|task| {
+            !pass_over(task.name, task.content)
+                && self.sealing.has_left(task.name)
+                && task.may_have_lines(&self.dir)
         });
-        let Some(wish) = found else { return Ok(None) };
+        let Some(task) = found else { return Ok(None) };
         if packing.recipients.is_some() {
-            // After a power failure the next start must find a line that it can read.
+            // After a power failure, the next start must find a readable line.
             self.sync_current()?;
         }
-        Ok(Some(Packer::new(&self.dir, wish, packing)))
+        Ok(Some(Packer::new(&self.dir, task, packing)))
     }
 
-    /// Removes what a packed file was made from, if both are as they were then. `None`: they are
-    /// not, and it has to be packed again.
+    /// Removes the original of a packed file, if both are unchanged since. `None`: they are not,
+    /// and the file must be packed again.
     ///
     /// # Errors
     /// It still cannot be removed.
@@ -135,10 +136,10 @@ impl<F: Fs> LogFiles<F> {
         pack::remove_unpacked(self.dir.fs(), self.dir.path(), name, unremoved)
     }
 
-    /// Looks what there is of the log. `before` is what it found the last time.
+    /// Makes the overview of the log files. `before` is the previous result.
     ///
     /// # Errors
-    /// When the directory cannot be read.
+    /// The directory cannot be read.
     pub fn inventory(
         &mut self,
         packing: &Packing,
@@ -155,26 +156,25 @@ impl<F: Fs> LogFiles<F> {
 
 /// Other formats beside the log.
 impl<F: Fs> LogFiles<F> {
-    /// What the last recorder has left unfinished.
+    /// The work that the last recorder left unfinished.
     ///
     /// # Errors
-    /// When it cannot be read.
+    /// It cannot be read.
     pub fn secondary_state(&self) -> Result<State, FileError> {
         State::read(self.dir.fs(), self.dir.path())
     }
 
-    /// Lists what there will be a rendition of. Before any of it may be followed by another file: a
-    /// recorder that dies before their thread has looked would otherwise leave files that are not
-    /// listed.
+    /// Lists the files that will have a rendition. Must be called before another file follows them:
+    /// otherwise a recorder that dies before their thread has looked would leave unlisted files.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// The list cannot be written.
     pub fn list_secondary(&self, state: &State) -> Result<(), FileError> {
         state.write(self.dir.fs(), self.dir.path())
     }
 
-    /// Takes up the renditions that `state` has, and those of all files behind `seen`. `host` is
-    /// the name of the server's machine.
+    /// Continues the renditions in `state`, and those of all files after `seen`. `host` is the name
+    /// of the server's machine.
     #[must_use]
     pub fn secondary_format(&self, state: State, seen: FileName, host: &str) -> SecondaryFormat<F> {
         SecondaryFormat::new(self.dir.fs().clone(), self.dir.path(), state, seen, host)

@@ -1,4 +1,4 @@
-//! The file that lines go to: the newest one continued, the next one, or the same one again.
+//! The current file: the newest one continued, the next one, or the same one created again.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -33,8 +33,8 @@ pub(crate) fn reopen<F: Fs>(
     Ok((current, stat.bytes - bytes))
 }
 
-/// Makes the file that follows the newest one. What has a newer name is not ours: it is set aside,
-/// so that no account moves the names of the log to the end of time.
+/// Creates the file after the newest one. Foreign files with newer names are set aside, so that no
+/// account can move the names of the log to the end of time.
 pub(crate) fn create_next<F: Fs>(
     fs: &F,
     dir: &Path,
@@ -43,7 +43,7 @@ pub(crate) fn create_next<F: Fs>(
 ) -> Result<Current<F::File>, FileError> {
     loop {
         let names = fs.list(dir).at("list", dir)?;
-        // Whatever its ending: a sidecar or a compressed file has used up its number, too.
+        // With any ending: a sidecar or a compressed file has used up its number, too.
         let listed = names.iter().filter_map(|entry| FileName::parse(entry)).map(|(name, _)| name);
         let newest = made.newest().or(listed.max());
         events.extend(set_newer_aside(fs, dir, made, names)?);
@@ -52,12 +52,12 @@ pub(crate) fn create_next<F: Fs>(
         if let Some(current) = create(fs, dir, name)? {
             return Ok(current);
         }
-        // Another process has made it since the listing.
+        // Another process has created it since the listing.
         made.take_back();
     }
 }
 
-/// Makes the file of a name again, if nothing has that name or a newer one.
+/// Creates the file of a name again, unless that name or a newer one is taken.
 pub(crate) fn create_again<F: Fs>(
     fs: &F,
     dir: &Path,
@@ -65,24 +65,24 @@ pub(crate) fn create_again<F: Fs>(
     name: FileName,
 ) -> Result<Option<Current<F::File>>, FileError> {
     let entries = fs.list(dir).at("list", dir)?;
-    // Its own sidecar stays with it, and so does its rendition.
-    let goes_on = |ending: &str| match Ending::parse(ending) {
+    // Its own sidecar and its rendition stay.
+    let stays = |ending: &str| match Ending::parse(ending) {
         Some(Ending::Sidecar) => true,
         Some(Ending::File(content, Form::Plain)) => content != Content::Lines,
         _ => false,
     };
     let others = entries.iter().filter_map(|entry| FileName::parse(entry));
-    let others = others.filter(|(other, ending)| *other != name || !goes_on(ending));
+    let others = others.filter(|(other, ending)| *other != name || !stays(ending));
     let newest = others.map(|(name, _)| name).max();
     if newest.is_some_and(|newest| newest >= name) {
         return Ok(None);
     }
-    // With the directory the list may be gone.
+    // The list may be gone with the directory.
     made.write(fs, dir)?;
     create(fs, dir, name)
 }
 
-/// `None`: there is something of that name.
+/// `None`: the name is taken.
 fn create<F: Fs>(
     fs: &F,
     dir: &Path,
@@ -93,7 +93,7 @@ fn create<F: Fs>(
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(None),
         file => file.at("create", &path)?,
     };
-    // Nothing may fail from here on: a file that was made is the one that is written, and
-    // no older one gets another line.
+    // No step may fail from here on: a created file becomes the current one, and no older one gets
+    // another line.
     Ok(Some(Current { file, name, path, bytes: 0, line_end: 0 }))
 }

@@ -9,14 +9,14 @@ pub(crate) struct Current<L> {
     pub(crate) file: L,
     pub(crate) name: FileName,
     pub(crate) path: PathBuf,
-    /// Length as far as this writer made it.
+    /// Length according to this writer.
     pub(crate) bytes: u64,
-    /// Length up to the end of the last complete line; the rest is a line begun.
+    /// Length up to the end of the last complete line; the rest is an incomplete line.
     pub(crate) line_end: u64,
 }
 
 impl<L> Current<L> {
-    /// Whether it ends in a line begun.
+    /// Whether it ends with an incomplete line.
     pub(crate) fn is_mid_line(&self) -> bool {
         self.bytes > self.line_end
     }

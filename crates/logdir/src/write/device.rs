@@ -1,16 +1,16 @@
-//! Getting lines from the page cache to the device.
+//! Syncing lines from the page cache to the device.
 //!
-//! A write that has succeeded is in the memory of the operating system, which survives the death
-//! of the server and not that of the machine. [`Device::sync`] makes everything that was written
-//! survive that, too: the current file, those that were left since the last time, and their names.
+//! A successful write is in the memory of the operating system, which survives the death of the
+//! server but not of the machine. [`Device::sync`] makes everything that was written survive the
+//! latter, too: the current file, those that were left since the last sync, and their names.
 //!
 //! # After an error
 //!
-//! Linux reports a page that could not be written back once, and then takes it for clean: the next
-//! fdatasync(2) succeeds, and the page is not on the device ("fsyncgate", LWN 752063). So what was
-//! not synced is read back and written to the same place again before the next try. That works
-//! where the page cache still has the bytes (ext4, XFS); a file system that drops them gives back
-//! what the device has, which `tacho verify` then shows.
+//! Linux reports a page that could not be written back once, and then considers it clean: the next
+//! fdatasync(2) succeeds, although the page is not on the device ("fsyncgate", LWN 752063). So
+//! unsynced bytes are read back and written to the same position again before the next attempt.
+//! This works if the page cache still has the bytes (ext4, XFS); a file system that drops them
+//! returns the content of the device, which `tacho verify` then reports.
 
 use super::current::Current;
 use super::directory::LogDir;
@@ -21,28 +21,28 @@ use crate::fs::{Fs, FsFile, OpenMode};
 use crate::name::FileName;
 use crate::sync::{Tail, Unsynced, sync_tail};
 
-/// How much of the end of the log is written again where another writer may have failed to sync it,
-/// bytes. More would take seconds of the disk's time, while statements wait. The limit is reached
-/// only if it is unknown what was synced, or the device had failed for long.
+/// How much of the end of the log is written again if another writer may have failed to sync it,
+/// bytes. More would take seconds of disk time, while statements wait. The limit is reached only if
+/// it is unknown how much was synced, or the device failed for long.
 const DOUBT_BYTES: u64 = 64 << 20;
 
-/// Files that wait for the device at once. With more, the current one grows instead.
+/// Limit of files that wait for a sync. Beyond it, the current one grows instead.
 const LEFT_MAX: usize = 64;
 
-/// All that was written before this place is on the device.
+/// Everything that was written before this position is on the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SyncMark {
     /// A file.
     pub file: FileName,
-    /// A place in it, bytes.
+    /// A position in it, bytes.
     pub bytes: u64,
 }
 
-/// What of the log may not be on the device.
+/// State of what may not be on the device.
 pub(super) struct Device<L> {
-    /// What may not be there; `None`: lines need not survive the machine.
+    /// Parts that may not be there; `None`: lines need not survive the machine.
     unsynced: Option<Unsynced<L>>,
-    /// Where they need not: the last sync has failed.
+    /// In the latter case: whether the last sync failed.
     has_failed: bool,
 }
 
@@ -53,12 +53,12 @@ impl<L> Default for Device<L> {
 }
 
 impl<L: FsFile> Device<L> {
-    /// Whether lines are to survive the machine.
+    /// Whether lines must survive the machine.
     pub(super) fn is_durable(&self) -> bool {
         self.unsynced.is_some()
     }
 
-    /// Sets whether lines are to survive the machine. Files that are left from now on are then
+    /// Sets whether lines must survive the machine. If so, files that are left from now on are
     /// remembered until they are on the device.
     pub(super) fn set_durable(&mut self, durable: bool, current: &Current<L>) {
         if durable == self.unsynced.is_some() {
@@ -74,7 +74,7 @@ impl<L: FsFile> Device<L> {
         self.unsynced = Some(unsynced);
     }
 
-    /// How far the log is on the device; `None`: it need not be.
+    /// How much of the log is on the device; `None`: lines need not survive the machine.
     pub(super) fn mark(&self, current: &Current<L>) -> Option<SyncMark> {
         let unsynced = self.unsynced.as_ref()?;
         let current = SyncMark { file: current.name, bytes: unsynced.current_bytes };
@@ -82,7 +82,7 @@ impl<L: FsFile> Device<L> {
         Some(left.map_or(current, |tail| SyncMark { file: tail.name, bytes: tail.from }))
     }
 
-    /// Where in each file begins what is not on the device for certain, for tests.
+    /// For tests: in each file, where the part begins that is not surely on the device.
     #[cfg(test)]
     pub(super) fn doubted(&self, current: &Current<L>) -> Vec<(FileName, u64)> {
         let unsynced = self.unsynced.as_ref().expect("it is durable");
@@ -90,7 +90,7 @@ impl<L: FsFile> Device<L> {
         left.chain([(current.name, unsynced.current_bytes)]).collect()
     }
 
-    /// Doubts what another writer has written behind `mark`; see
+    /// Marks as doubtful what another writer wrote after `mark`; see
     /// [`LogFiles::doubt_predecessor`](super::LogFiles::doubt_predecessor).
     pub(super) fn doubt_predecessor<F: Fs<File = L>>(
         &mut self,
@@ -99,7 +99,7 @@ impl<L: FsFile> Device<L> {
         mark: Option<SyncMark>,
     ) -> Result<u64, FileError> {
         let Some(unsynced) = &mut self.unsynced else { return Ok(0) };
-        // A mark behind the end of the log is wrong.
+        // A mark after the end of the log is wrong.
         let is_known = |mark: &SyncMark| {
             mark.file < current.name || mark.file == current.name && mark.bytes <= current.bytes
         };
@@ -118,7 +118,7 @@ impl<L: FsFile> Device<L> {
         let oldest = mark.map(|mark| mark.file);
         let before = before.take_while(|(name, _)| oldest.is_none_or(|oldest| *name >= oldest));
         for (name, form) in before.take(if mark.is_some() { LEFT_MAX } else { 1 }) {
-            // Packed files were brought to the device before their plain form was removed.
+            // Packed files were synced before their plain form was removed.
             if *form != Form::Plain {
                 continue;
             }
@@ -131,11 +131,11 @@ impl<L: FsFile> Device<L> {
                 unsynced.left.insert(0, tail);
             }
         }
-        // Without a mark, nothing was promised that could be broken.
+        // Without a mark, no durability was promised.
         Ok(if mark.is_some() { doubt.left_out } else { 0 })
     }
 
-    /// Waits until everything that was written is on the device. `true`: there was something to do.
+    /// Waits until everything that was written is on the device. `true`: a sync was necessary.
     pub(super) fn sync<F: Fs<File = L>>(
         &mut self,
         dir: &LogDir<F>,
@@ -148,7 +148,7 @@ impl<L: FsFile> Device<L> {
             return Ok(false);
         }
         while let Some(Tail { file, path, from, is_doubtful, .. }) = unsynced.left.first_mut() {
-            // A file that was deleted since has nothing to be found by.
+            // A deleted file no longer needs a sync.
             if file.stat().at("look at", path)?.links > 0 {
                 sync_tail(file, path, *from, is_doubtful)?;
             }
@@ -175,7 +175,7 @@ impl<L: FsFile> Device<L> {
         sync_tail(&current.file, &current.path, from, is_doubtful)
     }
 
-    /// Whether another file may be left: each takes a descriptor of the server until it is synced.
+    /// Whether another file may be left: each uses a descriptor of the server until it is synced.
     pub(super) fn may_leave(&self) -> Result<(), FileError> {
         match self.unsynced.as_ref().filter(|unsynced| unsynced.left.len() >= LEFT_MAX) {
             Some(unsynced) => {
@@ -196,7 +196,7 @@ impl<L: FsFile> Device<L> {
         }
     }
 
-    /// The current file is a new copy of what it was.
+    /// The current file was replaced by a copy.
     pub(super) fn note_copied(&mut self) {
         if let Some(unsynced) = &mut self.unsynced {
             unsynced.current_bytes = 0;
@@ -204,7 +204,7 @@ impl<L: FsFile> Device<L> {
         }
     }
 
-    /// The current file is shorter than it was.
+    /// The current file was truncated.
     pub(super) fn note_cut(&mut self, bytes: u64) {
         if let Some(unsynced) = &mut self.unsynced {
             unsynced.current_bytes = unsynced.current_bytes.min(bytes);
@@ -212,17 +212,17 @@ impl<L: FsFile> Device<L> {
     }
 }
 
-/// How much of what another writer has left is written again.
+/// How much of another writer's data is written again.
 struct Doubt {
-    /// How much more may be, bytes.
+    /// How much more can be, bytes.
     budget: u64,
     /// How much cannot be, bytes.
     left_out: u64,
 }
 
 impl Doubt {
-    /// Doubts the newest bytes between `from` and `end`, as far as the budget goes: those before
-    /// them have had more time to get to the device. Returns where they begin.
+    /// Marks the newest bytes between `from` and `end` as doubtful, as far as the budget permits:
+    /// older bytes had more time to reach the device. Returns their beginning.
     fn take(&mut self, from: u64, end: u64) -> u64 {
         let doubted = end.saturating_sub(from).min(self.budget);
         self.budget -= doubted;
@@ -242,7 +242,7 @@ mod tests {
         assert_eq!(doubt.take(0, 20), 14, "six of the budget are left");
         assert_eq!(doubt.take(3, 4), 4);
         assert_eq!((doubt.budget, doubt.left_out), (0, 15));
-        assert_eq!(doubt.take(9, 4), 4, "a mark behind the end");
+        assert_eq!(doubt.take(9, 4), 4, "a mark after the end");
         assert_eq!(doubt.left_out, 15);
     }
 }

@@ -36,17 +36,17 @@ impl<F: Fs> LogDir<F> {
         &self.path
     }
 
-    /// Which files are the recorder's own.
+    /// The recorder's own files.
     pub(crate) fn made(&self) -> &Made {
         &self.made
     }
 
-    /// Lists the file that is continued, if the list does not have it.
+    /// Adds the continued file to the list, if it is missing there.
     pub(super) fn list(&mut self, name: FileName) -> Result<(), FileError> {
         if self.made.has(name) { Ok(()) } else { self.made.add(&self.fs, &self.path, name) }
     }
 
-    /// Makes the next file.
+    /// Creates the next file.
     pub(super) fn create_next(
         &mut self,
         events: &mut Vec<Event>,
@@ -54,7 +54,7 @@ impl<F: Fs> LogDir<F> {
         create_next(&self.fs, &self.path, &mut self.made, events)
     }
 
-    /// Makes the file of a name again; `None`: something has that name or a newer one.
+    /// Creates the file of a name again; `None`: that name or a newer one is taken.
     pub(super) fn create_again(
         &mut self,
         name: FileName,
@@ -62,7 +62,7 @@ impl<F: Fs> LogDir<F> {
         create_again(&self.fs, &self.path, &mut self.made, name)
     }
 
-    /// Makes the directory again if another process has removed it, and locks it.
+    /// Creates the directory again if another process removed it, and locks it.
     pub(super) fn restore(&mut self) -> Result<(), FileError> {
         lock::ensure_dir(&self.fs, &self.path)?;
         let path = self.lock_path();
@@ -73,7 +73,7 @@ impl<F: Fs> LogDir<F> {
         Ok(())
     }
 
-    /// Takes the lock again if another process has deleted its file.
+    /// Takes the lock again if another process deleted its file.
     pub(super) fn hold_lock(&mut self) -> Result<(), FileError> {
         match self.lock.stat().at("look at", &self.lock_path())?.links {
             0 => self.relock(),
@@ -90,8 +90,8 @@ impl<F: Fs> LogDir<F> {
         self.path.join(lock::LOCK_FILE)
     }
 
-    /// Whether a path still names a file. If the path cannot be looked at (an I/O error, no
-    /// permission), that is no reason to leave a file that can still be written.
+    /// Whether a path still refers to a file. If the path cannot be read (an I/O error, no
+    /// permission), the answer is yes, because the file can still be written.
     pub(super) fn has_name(&self, path: &Path, id: FileId) -> bool {
         match self.fs.stat(path) {
             Ok(named) => named.id == id,
@@ -113,13 +113,13 @@ impl<F: Fs> LogDir<F> {
         self.fs.space(&self.path).at("ask for the room in", &self.path)
     }
 
-    pub(super) fn tell_recovery(&mut self) {
-        lock::tell_recovery(&mut self.lock);
+    pub(super) fn announce_recovery(&mut self) {
+        lock::announce_recovery(&mut self.lock);
     }
 
-    /// Brings the names in the directory to the device, and its own name.
+    /// Syncs the names in the directory, and its own name, to the device.
     pub(crate) fn sync_names(&self) -> Result<(), FileError> {
-        // Some file systems have nothing to do, and say it with an error.
+        // Some file systems have nothing to do, and report this with an error.
         let has_nothing_to_do = |error: &io::Error| {
             matches!(error.raw_os_error(), Some(libc::EINVAL | libc::EOPNOTSUPP))
         };
@@ -129,8 +129,8 @@ impl<F: Fs> LogDir<F> {
             }
             _ => {}
         }
-        // This process may not be allowed to read the directory above. The log directory is mostly
-        // older than that.
+        // This process may not be allowed to read the directory above. The log directory is usually
+        // older.
         let is_forbidden =
             |error: &io::Error| matches!(error.raw_os_error(), Some(libc::EACCES | libc::EPERM));
         match self.path.parent().map(|above| (above, self.fs.sync_dir(above))) {
@@ -143,8 +143,8 @@ impl<F: Fs> LogDir<F> {
 }
 
 impl<F: Fs> Drop for LogDir<F> {
-    /// A process that is being started at this moment also has the descriptor until it executes
-    /// its program: closing it here would not end the lock.
+    /// A process that is being started at this moment also has the descriptor until it executes its
+    /// program: closing it here would not release the lock.
     fn drop(&mut self) {
         // If the lock cannot be released now, it ends with the last descriptor.
         let _: io::Result<()> = self.lock.unlock();

@@ -1,18 +1,18 @@
 //! Writing: [`LogFiles`] appends batches of lines to the current file, and coordinates the parts
 //! that each own one concern.
 //!
-//! | module | what it owns |
+//! | module | responsibility |
 //! |---|---|
 //! | `directory` | the directory, its lock, and the list of the newest files |
 //! | `open` | opening a directory |
-//! | `create` | the newest file continued, the next one, the same one again |
+//! | `create` | continuing the newest file, creating the next one or the same one again |
 //! | `current` | the file that is being written |
-//! | `appender` | that file, and where the running batch is in it |
+//! | `appender` | that file, and the position of the running batch in it |
 //! | `rescue` | a copy of a file that another process has unlinked |
-//! | `repair` | what others did to the file, noticed and repaired |
+//! | `repair` | detecting and repairing changes by other processes |
 //! | `rotation` | when a new file begins |
-//! | `device` | what of the log may not be on the device |
-//! | `sealing` | which lines the sealer has to know |
+//! | `device` | what may not be on the device |
+//! | `sealing` | reports lines to the sealer |
 //! | `closed` | closed files: retention, packing, inventory, other formats |
 
 mod appender;
@@ -62,27 +62,26 @@ pub struct LogFiles<F: Fs = RealFs> {
     rotation: Rotation,
     device: Device<F::File>,
     sealing: Sealing<F>,
-    /// How long closed files are.
+    /// Lengths of closed files.
     sizes: Sizes,
-    /// What the caller has to hear of.
+    /// Events for the caller.
     events: Vec<Event>,
 }
 
 impl<F: Fs> LogFiles<F> {
-    /// Opens a log directory for writing: makes it if it is missing (with at most one
-    /// directory above it), locks it, sets aside what SQL has planted among the files, cuts a torn
-    /// last line off the newest file and continues that file, or begins a new one.
+    /// Opens a log directory for writing: creates it if it is missing (with at most one directory
+    /// above it), locks it, sets aside files that SQL planted, cuts a torn last line off the newest
+    /// file, and continues that file or begins a new one.
     ///
     /// # Errors
-    /// [`FileErrorKind::Locked`] when another writer has it; otherwise what the operating
-    /// system said. A `seq` that cannot be read is not an error here but in [`Opened`].
+    /// [`FileErrorKind::Locked`] if another writer has it; otherwise the operating system's error.
+    /// A `seq` that cannot be read is not an error here but in [`Opened`].
     pub fn open(fs: F, dir: &Path, options: Options) -> Result<(LogFiles<F>, Opened), FileError> {
         LogFiles::open_with_key(fs, dir, options, Path::new(""))
     }
 
-    /// As [`open`](Self::open), for a log that may be sealed. `key_file`: the key that it is sealed
-    /// with; empty: it is not sealed. It says which files are not planted where no list of them
-    /// says so.
+    /// As [`open`](Self::open), for a log that may be sealed. `key_file`: the signing key; empty:
+    /// the log is not sealed. The key shows which files are not planted if there is no list.
     ///
     /// # Errors
     /// As [`open`](Self::open).
@@ -112,17 +111,17 @@ impl<F: Fs> LogFiles<F> {
 
     /// Appends a batch of complete lines.
     ///
-    /// `progress` is how many bytes of the batch are in the files; it is 0 for a new batch
-    /// and advances with every byte. After an error, calling again with the same batch and
-    /// the same `progress` continues exactly there. `progress` goes back only when somebody
-    /// damaged the file under the batch, by the bytes that have to be written again.
+    /// `progress` is how many bytes of the batch are in the files; it is 0 for a new batch and
+    /// advances with every byte. After an error, calling again with the same batch and the same
+    /// `progress` continues exactly there. `progress` decreases only if another process damaged the
+    /// file under the batch, by the bytes that must be written again.
     ///
     /// A new batch (`progress` 0) after an unfinished one gives the old one up: its
     /// complete lines stay, its torn line is cut off.
     ///
     /// # Errors
-    /// Nothing is lost by any of them, and all but [`FileErrorKind::InvalidBatch`] pass
-    /// when their cause does.
+    /// None of them loses data, and all except [`FileErrorKind::InvalidBatch`] end with their
+    /// cause.
     pub fn write(&mut self, batch: &[u8], progress: &mut usize) -> Result<(), FileError> {
         if batch.last().is_some_and(|&byte| byte != b'\n') || *progress > batch.len() {
             return Err(self.appender.refuse(FileErrorKind::InvalidBatch, "append to"));
@@ -133,14 +132,14 @@ impl<F: Fs> LogFiles<F> {
         result
     }
 
-    /// Looks whether the current file is still where and what it was, and repairs it if not,
-    /// as every [`write`](Self::write) does. For quiet times, and before [`close`](Self::close).
+    /// Checks that the current file is still in its place and unchanged, and repairs it if not, as
+    /// every [`write`](Self::write) does. For idle times, and before [`close`](Self::close).
     ///
     /// # Errors
     /// As [`write`](Self::write).
     pub fn check(&mut self) -> Result<(), FileError> {
         if self.appender.is_unfinished() {
-            // A repair may move `progress` back, which is in the hands of the next write.
+            // A repair may decrease `progress`, which the next write passes.
             return Ok(());
         }
         let result = self.write_batch(&[], &mut 0);
@@ -152,7 +151,7 @@ impl<F: Fs> LogFiles<F> {
     /// batch, the next [`write`](Self::write) does so at the end of the line.
     ///
     /// # Errors
-    /// When no new file can be made; the old one then stays the current one.
+    /// No new file can be created; the old one then stays the current one.
     pub fn rotate_now(&mut self) -> Result<(), FileError> {
         if self.appender.is_unfinished() {
             self.rotation.request();
@@ -167,9 +166,9 @@ impl<F: Fs> LogFiles<F> {
         result
     }
 
-    /// Begins a new file if the current one has lines and was begun `interval_s` seconds ago or
-    /// earlier; 0: never. Where no new file can be made, the old one stays the current one, which
-    /// is reported once.
+    /// Begins a new file if the current one has lines and was begun at least `interval_s` seconds
+    /// ago; 0: never. If no new file can be created, the old one stays the current one, which is
+    /// reported once.
     pub fn rotate_when_older(&mut self, interval_s: u64) {
         let age_s = self.dir.fs().now_s().saturating_sub(self.current_name().stamp_s());
         let is_due = interval_s > 0 && u64::try_from(age_s).is_ok_and(|age_s| age_s >= interval_s);
@@ -183,8 +182,8 @@ impl<F: Fs> LogFiles<F> {
         }
     }
 
-    /// When the current file will be followed by another one because of its age, s since 1970-01-01
-    /// UTC; `None`: not for that.
+    /// When the current file will be rotated because of its age, s since 1970-01-01 UTC; `None`:
+    /// never.
     #[must_use]
     pub fn rotate_due_s(&self, interval_s: u64) -> Option<i64> {
         let interval_s = i64::try_from(interval_s).ok().filter(|interval_s| *interval_s > 0)?;
@@ -192,9 +191,9 @@ impl<F: Fs> LogFiles<F> {
         (self.current_bytes() > 0).then(|| stamp_s.saturating_add(interval_s))
     }
 
-    /// How many files were begun since `open` because the one before was full, or old enough, and
-    /// had 4 KiB at least: not those that were asked for, and not those that a disturbance
-    /// made necessary. One that had to be put off to the end of a batch counts as asked for.
+    /// How many files were begun since `open` because the previous one was full or old enough, and
+    /// had at least 4 KiB: not those that were requested, or needed after a change by another
+    /// process. A rotation that was delayed to the end of a batch counts as requested.
     #[must_use]
     pub fn due_rotations(&self) -> u64 {
         self.rotation.due_count()
@@ -205,10 +204,10 @@ impl<F: Fs> LogFiles<F> {
         self.rotation.set_max_bytes(rotate_bytes);
     }
 
-    /// How much room there is for the log.
+    /// Free space for the log.
     ///
     /// # Errors
-    /// When the file system does not say.
+    /// The file system does not report it.
     pub fn space(&self) -> Result<Space, FileError> {
         self.dir.space()
     }
@@ -219,13 +218,13 @@ impl<F: Fs> LogFiles<F> {
         self.dir.path()
     }
 
-    /// The file that is written now.
+    /// The current file.
     #[must_use]
     pub fn current_file(&self) -> &Path {
         &self.appender.current().path
     }
 
-    /// Name of the file that is written now.
+    /// Name of the current file.
     #[must_use]
     pub fn current_name(&self) -> FileName {
         self.appender.current().name
@@ -237,29 +236,29 @@ impl<F: Fs> LogFiles<F> {
         self.appender.current().bytes
     }
 
-    /// Bytes of batches written since `open`, copies of unlinked files not counted.
+    /// Bytes of batches written since `open`, without copies of unlinked files.
     #[must_use]
     pub fn bytes_written(&self) -> u64 {
         self.appender.bytes_written()
     }
 
-    /// What has happened since the last call, oldest first.
+    /// Events since the last call, oldest first.
     pub fn take_events(&mut self) -> Vec<Event> {
         std::mem::take(&mut self.events)
     }
 
-    /// Tells processes that wait for the lock that it is held to write what a dead server has left,
-    /// and will be released: a start may wait for that.
-    pub fn tell_recovery(&mut self) {
-        self.dir.tell_recovery();
+    /// Notes for processes that wait for the lock that the holder is recovering what a dead server
+    /// left, and will release the lock: a start may wait for that.
+    pub fn announce_recovery(&mut self) {
+        self.dir.announce_recovery();
     }
 
-    /// Ends writing: a last check, the torn line of a batch that was given up is cut off,
-    /// and the lock is released.
+    /// Ends writing: makes a last check, cuts off the torn line of a batch that was given up, and
+    /// releases the lock.
     ///
     /// # Errors
-    /// As [`write`](Self::write). The files are released all the same; a caller that wants to
-    /// wait for better times calls [`check`](Self::check) until it succeeds.
+    /// As [`write`](Self::write). The files are released nevertheless; a caller that wants to wait
+    /// calls [`check`](Self::check) until it succeeds.
     pub fn close(mut self) -> Result<(), FileError> {
         self.write_batch(&[], &mut 0)?;
         self.seal_written(&[]);
@@ -332,7 +331,7 @@ impl<F: Fs> LogFiles<F> {
         is_rotated
     }
 
-    /// Puts another file in the place of the current one.
+    /// Replaces the current file by another one.
     fn replace_current(&mut self, next: Current<F::File>) {
         self.sealing.note_left(&self.appender, next.name);
         self.rotation.note_done();
@@ -343,43 +342,43 @@ impl<F: Fs> LogFiles<F> {
 
 /// Durability.
 impl<F: Fs> LogFiles<F> {
-    /// Whether [`sync`](Self::sync) will be called: files that are left from now on are then
+    /// Sets whether [`sync`](Self::sync) will be called: files that are left from now on are then
     /// remembered until they are on the device.
     pub fn set_durable(&mut self, durable: bool) {
         self.device.set_durable(durable, self.appender.current());
     }
 
-    /// How far all is on the device; `None`: it is not [durable](Self::set_durable).
+    /// How much of the log is on the device; `None`: it is not [durable](Self::set_durable).
     pub fn sync_mark(&self) -> Option<SyncMark> {
         self.device.mark(self.appender.current())
     }
 
-    /// Where in each file begins what is not on the device for certain, for tests.
+    /// For tests: in each file, where the part begins that is not surely on the device.
     #[cfg(test)]
     pub(crate) fn doubted(&self) -> Vec<(FileName, u64)> {
         self.device.doubted(self.appender.current())
     }
 
-    /// Another writer wrote here, and is gone: the next [`sync`](Self::sync) believes nothing of
-    /// what it has written behind `mark`. The kernel may have reported an error of the device to
-    /// that one. It makes this [durable](Self::set_durable). Returns how many bytes behind the mark
-    /// are too many to be looked at.
+    /// Another writer wrote here, and is gone: the next [`sync`](Self::sync) does not trust
+    /// anything that it wrote after `mark`, because the kernel may have reported an error of the
+    /// device to that writer. Makes this log [durable](Self::set_durable). Returns how many bytes
+    /// after the mark are too many to be checked.
     ///
     /// # Errors
-    /// The files before the current one cannot be looked at; the current one is doubted all the
-    /// same.
+    /// The files before the current one cannot be read; the current one is marked as doubtful
+    /// nevertheless.
     pub fn doubt_predecessor(&mut self, mark: Option<SyncMark>) -> Result<u64, FileError> {
         self.set_durable(true);
         self.device.doubt_predecessor(&self.dir, self.appender.current(), mark)
     }
 
-    /// Waits until everything that was written is on the device, with the names of the files.
-    /// Does nothing where nothing was written since the last time, or it is not
-    /// [durable](Self::set_durable). Not in the middle of a batch. `true`: it has done something.
+    /// Waits until everything that was written is on the device, with the names of the files. Does
+    /// nothing if nothing was written since the last time, or the log is not
+    /// [durable](Self::set_durable). Not in the middle of a batch. `true`: a sync was necessary.
     ///
     /// # Errors
-    /// As [`check`](Self::check), fdatasync(2) and fsync(2). Nothing may be taken for synced then;
-    /// the next call tries all of it again.
+    /// As [`check`](Self::check), fdatasync(2) and fsync(2). Nothing counts as synced then; the
+    /// next call retries all of it.
     pub fn sync(&mut self) -> Result<bool, FileError> {
         if !self.device.is_durable() {
             return Ok(false);
@@ -387,7 +386,7 @@ impl<F: Fs> LogFiles<F> {
         if self.appender.is_unfinished() {
             return Err(self.appender.refuse(FileErrorKind::Other, "sync half of"));
         }
-        // A file that another process has unlinked has no name to be found by.
+        // A file that another process unlinked has no name under which it could be found.
         self.check()?;
         let result = self.device.sync(&self.dir, self.appender.current());
         self.sealing.note_sync(&result);
@@ -405,12 +404,12 @@ impl<F: Fs> LogFiles<F> {
 /// The seal.
 impl<F: Fs> LogFiles<F> {
     /// Begins to seal the log (`docs/specs/chain.md`), after [`open`](Self::open) and before the
-    /// first batch. `last_seq` is what `open` found. Begins a new file where the seal cannot
+    /// first batch. `last_seq` is the result of `open`. Begins a new file if the seal cannot
     /// continue in the current one.
     ///
     /// # Errors
-    /// When key or sidecar cannot be read or written, or the key file makes no sense. The log is
-    /// not sealed then, until a rotation with which it can be.
+    /// Key or sidecar cannot be read or written, or the key file is malformed. The log is then not
+    /// sealed, until a rotation succeeds in beginning it.
     pub fn seal(&mut self, options: &SealOptions, last_seq: u64) -> Result<Sealed, FileError> {
         let mut begun = self.begin_seal(options, last_seq);
         if let Ok(None) = begun {
@@ -434,7 +433,7 @@ impl<F: Fs> LogFiles<F> {
         self.sealing.begin(&self.dir, self.appender.current(), options, last_seq)
     }
 
-    /// Whether there is a key that the log can be sealed with: in this file, or in one beside it.
+    /// Whether there is a key for the log, in this file or in one beside it.
     ///
     /// # Errors
     /// The directory or a key file cannot be read.
@@ -442,8 +441,8 @@ impl<F: Fs> LogFiles<F> {
         seal::has_key(self.dir.fs(), self.dir.path(), key_file)
     }
 
-    /// Says that the log will not be sealed. Lines without a seal are never in a file with a
-    /// sidecar, where they would look like lines that were added later: another file is begun.
+    /// Declares that the log will not be sealed. Begins another file, because lines without a seal
+    /// are never in a file with a sidecar, where they would look like lines that were added later.
     pub fn leave_sealed_file(&mut self) {
         if Sealing::may_have_sidecar(&self.dir, self.current_name()) {
             self.try_rotate();
@@ -467,7 +466,7 @@ impl<F: Fs> LogFiles<F> {
         self.sealing.set_checkpoint_interval_s(interval_s);
     }
 
-    /// Signs the chain if it is time, also when nothing is written. For every round.
+    /// Signs the chain if that is due, even if nothing is written. For every round.
     pub fn tick(&mut self) {
         self.seal_written(&[]);
     }

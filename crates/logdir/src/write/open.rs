@@ -13,7 +13,7 @@ use crate::form::Form;
 use crate::fs::Fs;
 use crate::{lock, tail};
 
-/// What [`LogFiles::open`](super::LogFiles::open) found.
+/// Result of [`LogFiles::open`](super::LogFiles::open).
 #[derive(Debug)]
 pub struct Opened {
     /// Length of the line without a newline that was cut off, bytes.
@@ -22,7 +22,7 @@ pub struct Opened {
     pub last_seq: Result<Option<u64>, LastSeqError>,
 }
 
-/// What a writer begins with.
+/// Initial state of a writer.
 pub(super) struct Found<F: Fs> {
     pub(super) dir: LogDir<F>,
     pub(super) current: Current<F::File>,
@@ -32,7 +32,7 @@ pub(super) struct Found<F: Fs> {
     pub(super) opened: Opened,
 }
 
-/// Makes the directory if it is missing, locks it, sets aside what SQL has planted, cuts a torn
+/// Creates the directory if it is missing, locks it, sets aside files that SQL planted, cuts a torn
 /// line, and continues the newest file or begins a new one.
 pub(super) fn open<F: Fs>(fs: F, path: &Path, key_file: &Path) -> Result<Found<F>, FileError> {
     lock::ensure_dir(&fs, path)?;
@@ -66,8 +66,8 @@ struct End<L> {
 fn cut_torn_line<F: Fs>(fs: &F, dir: &Path, entries: &[Entry]) -> Result<End<F::File>, FileError> {
     let mut torn_bytes = 0;
     let mut newest = None;
-    // The torn line is in the newest file that is not empty. Empty ones are newer than it
-    // where a file system has made a file and reported an error (NFS can).
+    // The torn line is in the newest file that is not empty. Newer empty files exist if a file
+    // system created a file and reported an error (NFS can).
     for (position, (name, form)) in entries.iter().rev().enumerate() {
         let path = dir.join(format!("{name}.{}", form.ending()));
         if *form != Form::Plain || !fs.stat(&path).at("look at", &path)?.is_file {

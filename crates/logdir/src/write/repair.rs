@@ -1,4 +1,4 @@
-//! What others did to the current file, noticed before each batch and repaired.
+//! Changes of the current file by other processes, detected before each batch and repaired.
 
 use super::LogFiles;
 use crate::error::{At, FileError, FileErrorKind};
@@ -7,11 +7,11 @@ use crate::fs::{FileId, Fs, FsFile, Stat};
 use crate::lines;
 
 /// How many times in a row a file is written again before the caller gets an error: another process
-/// deletes faster than this writes.
+/// deletes faster than this one writes.
 const RESCUES_MAX: u32 = 4;
 
 impl<F: Fs> LogFiles<F> {
-    /// Makes the current file what this writer believes it to be, or the belief what the file is.
+    /// Makes the current file match this writer's state, or the state match the file.
     pub(super) fn repair(&mut self, batch: &[u8], progress: &mut usize) -> Result<(), FileError> {
         let stat = self.appender.stat()?;
         if stat.bytes < self.current_bytes() {
@@ -26,7 +26,7 @@ impl<F: Fs> LogFiles<F> {
         self.dir.hold_lock()
     }
 
-    /// Writes the current file again wherever it has been deleted. `false`: it was renamed.
+    /// Writes the current file again if it was deleted. `false`: it was renamed.
     fn keep_name(&mut self, mut stat: Stat) -> Result<bool, FileError> {
         for _ in 0..RESCUES_MAX {
             let mut id = stat.id;
@@ -36,8 +36,8 @@ impl<F: Fs> LogFiles<F> {
             if self.dir.has_name(self.current_file(), id) {
                 return Ok(true);
             }
-            // Without its name and renamed are two things: it may have been deleted since the last
-            // look, and deleting a whole directory also deletes what was just written again.
+            // A file without its name may have been renamed, or deleted since the last check;
+            // deleting a whole directory also deletes a file that was just written again.
             stat = self.appender.stat()?;
             if stat.links > 0 {
                 return Ok(false);
@@ -46,8 +46,8 @@ impl<F: Fs> LogFiles<F> {
         Err(self.appender.deleted_again())
     }
 
-    /// Before the current file is left for good: what was deleted since the batch began is written
-    /// again, as it is not looked at later.
+    /// Before the writer leaves the current file for good: writes it again if it was deleted since
+    /// the batch began, because it is not checked later.
     pub(super) fn keep_before_leaving(&mut self) -> Result<(), FileError> {
         for _ in 0..RESCUES_MAX {
             if self.appender.stat()?.links > 0 {
@@ -58,9 +58,10 @@ impl<F: Fs> LogFiles<F> {
         Err(self.appender.deleted_again())
     }
 
-    /// The file is shorter than this writer made it.
+    /// The file is shorter than this writer's state.
     fn accept_truncation(&mut self, bytes: u64, progress: &mut usize) -> Result<(), FileError> {
-        // A line cut in its middle is no line for any reader, and would swallow the next.
+        // A line that was cut in the middle is invalid for any reader, and would swallow the next
+        // one.
         let current = self.appender.current();
         let end = lines::line_end(&current.file, bytes).at("read", &current.path)?;
         if end < bytes {
@@ -77,7 +78,7 @@ impl<F: Fs> LogFiles<F> {
         Ok(())
     }
 
-    /// The file is longer than this writer made it.
+    /// The file is longer than this writer's state.
     fn accept_growth(
         &mut self,
         bytes: u64,
@@ -90,7 +91,7 @@ impl<F: Fs> LogFiles<F> {
         if foreign_bytes == 0 {
             return Ok(());
         }
-        // Behind the torn line of ours nothing can stand as a line; that line is begun again.
+        // No line can follow the log's own torn line, which is begun again.
         let end = if current.is_mid_line() {
             current.line_end
         } else {
@@ -111,14 +112,14 @@ impl<F: Fs> LogFiles<F> {
         Ok(())
     }
 
-    /// Writes the content of the unlinked current file into a new one and continues there.
+    /// Writes the content of the unlinked current file to a new one and continues there.
     fn rescue_unlinked(&mut self) -> Result<FileId, FileError> {
         self.dir.restore()?;
         let (copy, id) = self.appender.rescue(&mut self.dir, &mut self.events)?;
         self.events.push(Event::Recreated { path: copy.path.clone(), bytes: copy.bytes });
         let is_renamed = self.current_name() != copy.name;
         if is_renamed {
-            // The sealer has to know it by its new name, from the start.
+            // The sealer must know it by its new name, from the start.
             self.sealing.note_left(&self.appender, copy.name);
         }
         self.appender.follow(copy);
@@ -127,8 +128,8 @@ impl<F: Fs> LogFiles<F> {
         Ok(id)
     }
 
-    /// The current file has another name now. Its lines are whole there; the line begun is
-    /// taken back, and a new file takes over.
+    /// The current file has another name now. Its lines are complete there; the incomplete line is
+    /// removed, and a new file follows.
     fn leave_moved(&mut self, progress: &mut usize) -> Result<(), FileError> {
         self.appender.take_back_line(progress, &mut self.device)?;
         let next = self.dir.restore().and_then(|()| self.dir.create_next(&mut self.events));
@@ -141,8 +142,7 @@ impl<F: Fs> LogFiles<F> {
             }
             Err(error) if matches!(error.kind(), FileErrorKind::Locked { .. }) => Err(error),
             Err(error) => {
-                // The moved file takes lines as well as before, and blocking the server
-                // would not help.
+                // The moved file accepts lines as before, and blocking the server would not help.
                 self.rotation.report(error, &mut self.events);
                 Ok(())
             }

@@ -7,8 +7,8 @@ use crate::error::{At, FileError};
 use crate::fs::{FileId, FsFile, Stat};
 use crate::lines::{self, STEP_BYTES};
 
-/// A copy of an unlinked file on its way. It outlives a failed call, so that a full disk
-/// in the middle costs nothing but time.
+/// An incomplete copy of an unlinked file. It survives a failed call, so a full disk in the middle
+/// costs nothing but time.
 pub(super) struct Rescue<L> {
     target: Current<L>,
     copied_bytes: u64,
@@ -19,8 +19,8 @@ impl<L: FsFile> Rescue<L> {
         Rescue { target, copied_bytes: 0 }
     }
 
-    /// Whether another process has removed the copy, too. If it was renamed, it is completed where
-    /// it is, and the next look at it finds it moved.
+    /// Whether another process has removed the copy, too. If it was renamed, it is completed under
+    /// the new name, and the next check detects the move.
     pub(super) fn is_unlinked(&self) -> Result<bool, FileError> {
         let path = &self.target.path;
         Ok(self.target.file.stat().at("look at", path)?.links == 0)
@@ -54,7 +54,7 @@ impl<L: FsFile> Rescue<L> {
         Ok(id)
     }
 
-    /// The complete copy, as the file that is written instead of `source`.
+    /// The complete copy, as the current file in place of `source`.
     pub(super) fn into_current(self, source: &Current<L>) -> Current<L> {
         let (bytes, line_end) = (source.bytes, source.line_end);
         Current { bytes, line_end, ..self.target }

@@ -4,12 +4,11 @@ use super::current::Current;
 use crate::error::{FileError, Reported};
 use crate::event::Event;
 
-/// A smaller file is not taken for one that was full or old enough, whatever the settings say: it
-/// costs nothing to make very many of them, and if the line about a removal filled a file by
-/// itself, retention by count would never come to an end.
+/// A smaller file never counts as full or old enough, whatever the settings: very many of them cost
+/// nothing, and if the line about a removal filled a file, retention by count would never end.
 const FULL_BYTES_MIN: u64 = 4096;
 
-/// See the module documentation.
+/// Decides when a new file begins, see the module documentation.
 pub(super) struct Rotation {
     /// A line that would make the file longer than this begins a new one, bytes; 0: no limit.
     max_bytes: u64,
@@ -42,7 +41,7 @@ impl Rotation {
         self.is_requested
     }
 
-    /// Asks for a new file at the next end of a line.
+    /// Requests a new file at the next end of a line.
     pub(super) fn request(&mut self) {
         self.is_requested = true;
     }
@@ -65,18 +64,18 @@ impl Rotation {
         }
     }
 
-    /// Another file is written.
+    /// Another file was begun.
     pub(super) fn note_done(&mut self) {
         self.is_requested = false;
         self.reported = Reported::default();
     }
 
-    /// It is because the one before was full or old enough.
+    /// It was begun because the previous one was full or old enough.
     pub(super) fn note_due(&mut self, closed_bytes: u64) {
         self.due_count += u64::from(closed_bytes >= FULL_BYTES_MIN);
     }
 
-    /// No new file could be made. Says so once, until the cause changes.
+    /// No new file could be created. Reports this once, until the cause changes.
     pub(super) fn report(&mut self, error: FileError, events: &mut Vec<Event>) {
         if self.reported.is_news(&error) {
             events.push(Event::RotateFailed { error });

@@ -1,4 +1,4 @@
-//! What the sealer has to know: which complete lines are in which file.
+//! Reports to the sealer which complete lines are in which file.
 
 use std::io;
 use std::path::PathBuf;
@@ -17,26 +17,26 @@ use crate::name::FileName;
 use crate::retain::{Due, RetainError};
 use crate::seal::{Begin, Log, Removed, SealOptions, Sealed, Sealer, begin_sealing};
 
-/// A file that another one has followed, and that the sealer does not know about yet.
+/// A file that was left, and that the sealer does not know about yet.
 struct Left {
     path: PathBuf,
     lines: CompleteLines,
     /// It is a copy of an unlinked file, under a name that the sealer did not know.
     is_rewritten: bool,
-    /// Another process had changed it.
+    /// Another process changed it.
     is_damaged: bool,
-    /// The name of the file that follows.
+    /// The name of the next file.
     next: FileName,
 }
 
 /// The seal of the log, if it is sealed.
 pub(super) struct Sealing<F: Fs> {
     sealer: Option<Box<Sealer<F>>>,
-    /// How to seal, if that could not begin yet.
+    /// How to seal, if sealing could not begin yet.
     wanted: Option<SealOptions>,
-    /// Files that were left since the sealer last heard of the lines.
+    /// Files that were left since lines were last reported to the sealer.
     left: Vec<Left>,
-    /// The current file was changed by another process: the next one says so.
+    /// Another process changed the current file: the next one declares it.
     is_damaged: bool,
     /// The current file is a copy of an unlinked one, under another name.
     is_rewritten: bool,
@@ -60,7 +60,7 @@ impl<F: Fs> Default for Sealing<F> {
 }
 
 impl<F: Fs> Sealing<F> {
-    /// Begins to seal. `None`: that is only possible in a file without a line.
+    /// Begins to seal. `None`: this is only possible in a file without lines.
     pub(super) fn begin(
         &mut self,
         dir: &LogDir<F>,
@@ -83,12 +83,12 @@ impl<F: Fs> Sealing<F> {
         }
     }
 
-    /// Remembers how to seal, for [`retry`](Self::retry).
+    /// Stores how to seal, for [`retry`](Self::retry).
     pub(super) fn want(&mut self, options: &SealOptions) {
         self.wanted = Some(options.clone());
     }
 
-    /// Tries again to begin to seal, in a file that was just begun.
+    /// Retries to begin sealing, in a file that was just begun.
     pub(super) fn retry(
         &mut self,
         dir: &LogDir<F>,
@@ -105,13 +105,13 @@ impl<F: Fs> Sealing<F> {
                 self.reported = Reported::default();
                 events.push(Event::SealBegun { sealed });
             }
-            // Another process was faster with a sidecar for it: the next file will do.
+            // Another process created a sidecar for it first: the next file will do.
             Ok(None) => {}
             Err(error) => self.report(error, events),
         }
     }
 
-    /// Says that the seal cannot be written, once until the cause changes.
+    /// Reports that the seal cannot be written, once until the cause changes.
     fn report(&mut self, error: FileError, events: &mut Vec<Event>) {
         if self.reported.is_news(&error) {
             events.push(Event::SealFailed { error });
@@ -141,8 +141,8 @@ impl<F: Fs> Sealing<F> {
         }
     }
 
-    /// Makes the chain longer by the complete lines that are in the files, and signs it if it is
-    /// time. `true`: the current file is not what is sealed, and another one has to follow it.
+    /// Extends the chain by the complete lines that are in the files, and signs it if that is due.
+    /// `true`: the current file differs from the sealed one, and another one must follow it.
     pub(super) fn advance(
         &mut self,
         dir: &LogDir<F>,
@@ -182,20 +182,19 @@ impl<F: Fs> Sealing<F> {
         needs_new_file
     }
 
-    /// The current file was cut to `end` by another process.
+    /// Another process truncated the current file to `end`.
     pub(super) fn note_cut_by_others(&mut self, end: u64) {
         if let Some(sealer) = &mut self.sealer
             && self.left.is_empty()
             && end < sealer.end()
         {
-            // Now, and not by its length later: the lines that come may be as many as those that
-            // went.
+            // Now, and not later by the length: there may be as many new lines as removed ones.
             sealer.cut(end);
             self.is_damaged = true;
         }
     }
 
-    /// Remembers what the sealer has to know of the current file before another one follows it.
+    /// Stores what the sealer must know about the current file before another one follows it.
     pub(super) fn note_left(&mut self, appender: &Appender<F::File>, next: FileName) {
         if self.sealer.is_some() {
             self.left.push(Left {
@@ -208,8 +207,8 @@ impl<F: Fs> Sealing<F> {
         }
     }
 
-    /// The current file is a new copy of what it was; `is_renamed`: under a name that the sealer
-    /// does not know.
+    /// The current file was replaced by a copy; `is_renamed`: under a name that the sealer does not
+    /// know.
     pub(super) fn note_copied(&mut self, is_renamed: bool) {
         self.is_rewritten |= is_renamed;
         if let Some(sealer) = &mut self.sealer {
@@ -217,22 +216,22 @@ impl<F: Fs> Sealing<F> {
         }
     }
 
-    /// A sync of a file of the log has failed. The sealer opens the files anew, and Linux reports a
-    /// failure only to those who had them open before. (What the sealer hears of first is reported
-    /// here, too: these were open.)
+    /// A sync of a log file failed. The sealer opens the files anew, and Linux reports a failure
+    /// only to processes that had them open before. (A failure that the sealer meets first is
+    /// reported here, too, because these files were open.)
     pub(super) fn note_sync<T>(&mut self, result: &Result<T, FileError>) {
         if let Some(sealer) = self.sealer.as_mut().filter(|_| result.is_err()) {
             sealer.doubt_logs();
         }
     }
 
-    /// Whether nothing but the file itself is needed of it any more.
+    /// Whether the chain no longer needs the file.
     pub(super) fn has_left(&self, name: FileName) -> bool {
         self.sealer.as_ref().is_none_or(|sealer| sealer.has_left(&name.log_file()))
             && self.left.is_empty()
     }
 
-    /// Says in the chain that a file will be removed.
+    /// Records in the chain that a file will be removed.
     pub(super) fn bury(&mut self, dir: &LogDir<F>, due: Due) -> Result<(), RetainError> {
         let log = due.name.log_file();
         let Some(sealer) = &mut self.sealer else {
@@ -265,8 +264,8 @@ impl<F: Fs> Sealing<F> {
     }
 }
 
-/// Tells the sealer of the complete lines of a file that was left. `false`: the file is not what
-/// the sealer knows.
+/// Reports the complete lines of a file that was left to the sealer. `false`: the file differs from
+/// what the sealer knows.
 fn seal_left<F: Fs>(
     sealer: &mut Sealer<F>,
     dir: &LogDir<F>,
@@ -279,7 +278,7 @@ fn seal_left<F: Fs>(
     if *is_rewritten {
         let file = dir.fs().open(path, OpenMode::Read).at("open", path);
         if let Err(error) = file.and_then(|file| seal_copy(sealer, &file, path, lines)) {
-            // The file after it says that this one is not what it should be.
+            // The next file declares that this one was changed.
             is_ours = false;
             events.push(Event::SealFailed { error });
         }
@@ -287,7 +286,7 @@ fn seal_left<F: Fs>(
     is_ours & seal_lines(sealer, batch, lines)
 }
 
-/// Tells the sealer of the lines of a copy that it does not know and that are not in the batch.
+/// Reports the lines of a copy to the sealer that it does not know and that are not in the batch.
 fn seal_copy<F: Fs>(
     sealer: &mut Sealer<F>,
     file: &F::File,
@@ -298,8 +297,8 @@ fn seal_copy<F: Fs>(
     if start < end { sealer.appended_in_file(file, path, start, end) } else { Ok(()) }
 }
 
-/// Tells the sealer of the complete lines of a file that are in the batch. `false`: the file is not
-/// what the sealer knows.
+/// Reports the complete lines of a file that are in the batch to the sealer. `false`: the file
+/// differs from what the sealer knows.
 fn seal_lines<F: Fs>(sealer: &mut Sealer<F>, batch: &[u8], lines: &CompleteLines) -> bool {
     let CompleteLines { bytes: end, batch_bytes, batch_end } = *lines;
     let sealed = sealer.end();

@@ -3,7 +3,7 @@ use std::os::unix::fs::PermissionsExt;
 
 use super::*;
 
-/// As a version before 0.2 has left it.
+/// Writes a file as a version before 0.2 left it.
 fn write(path: &Path, bytes: &[u8]) {
     std::fs::write(path, bytes).unwrap();
     std::fs::set_permissions(path, Permissions::from_mode(0o600)).unwrap();
@@ -29,7 +29,7 @@ fn a_dead_arena_is_found_and_a_living_one_is_not_opened() {
 }
 
 #[test]
-fn what_others_put_there_is_left_alone() {
+fn files_of_other_users_are_left_alone() {
     let dir = tempfile::tempdir().unwrap();
     let log = Path::new("/var/lib/x/tacho");
     let made = ArenaFile::create(dir.path(), 1 << 20, log, "").unwrap();
@@ -39,17 +39,17 @@ fn what_others_put_there_is_left_alone() {
     std::os::unix::fs::symlink(&path, &link).unwrap();
     assert!(matches!(ArenaFile::open_dead(&link), Err(ArenaError::Planted { .. })));
     assert!(ArenaFile::open_dead(&path).is_ok());
-    // Only root can give a file away.
+    // Only root can change the owner of a file.
     if private_file::user_id() == 0 {
         std::os::unix::fs::chown(&path, Some(12_345), None).unwrap();
         let error = ArenaFile::open_dead(&path).unwrap_err();
         assert!(matches!(error, ArenaError::Foreign { uid: 12_345, .. }), "{error}");
-        assert!(ArenaFile::open_unlocked(&path).is_ok(), "everybody may look");
+        assert!(ArenaFile::open_unlocked(&path).is_ok(), "any user may inspect it");
     }
 }
 
 #[test]
-fn names_that_are_no_utf8_are_found_again() {
+fn names_that_are_not_utf8_are_found() {
     let dir = tempfile::tempdir().unwrap();
     let log = Path::new(std::ffi::OsStr::from_bytes(b"/var/lib/\xff/tacho"));
     let made = ArenaFile::create(dir.path(), 1 << 20, log, "").unwrap();
@@ -58,7 +58,7 @@ fn names_that_are_no_utf8_are_found_again() {
 }
 
 #[test]
-fn what_a_dying_maker_left_is_removed_and_nothing_else() {
+fn only_unfinished_arenas_are_removed() {
     let dir = tempfile::tempdir().unwrap();
     let log = Path::new("/var/lib/x/tacho");
     let alive = ArenaFile::create(dir.path(), 1 << 20, log, "MariaDB 10.11").unwrap();
@@ -66,7 +66,7 @@ fn what_a_dying_maker_left_is_removed_and_nothing_else() {
     let dead = dir.path().join(format!("{prefix}1-1.arena"));
     std::fs::copy(alive.path(), &dead).unwrap();
     let foreign = dir.path().join(format!("{prefix}2-1.arena"));
-    write(&foreign, b"somebody else's");
+    write(&foreign, b"another's file");
     let other_log = dir.path().join("tacho-0123456789abcdef-3-1.arena");
     write(&other_log, b"");
     let kept = || std::fs::read_dir(dir.path()).unwrap().count();
@@ -90,7 +90,7 @@ fn other_files_are_refused() {
 }
 
 #[test]
-fn an_arena_that_sql_can_have_made_is_refused() {
+fn an_arena_that_sql_may_have_created_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let log = Path::new("/var/lib/x/tacho");
     let made = ArenaFile::create(dir.path(), 1 << 20, log, "MariaDB 10.11").unwrap();

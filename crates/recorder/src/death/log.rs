@@ -1,4 +1,4 @@
-//! What the producers were told, against what is in the log.
+//! Compares what the producers were answered with what is in the log.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -7,23 +7,23 @@ use serde_json::Value;
 
 use super::server::{LOG_DIRECTORY, World};
 
-/// What a statement must be in the log.
+/// What the log must have of a statement.
 #[derive(Debug)]
 struct Statement {
     text: String,
     /// Tag of its end, if that was accepted.
     end: Option<u64>,
-    /// It may be cut, or not there at all: it was coming in when the server died.
+    /// It may be truncated or missing: it was arriving when the server died.
     broken_off: bool,
-    /// It was open when recording stopped: nobody completes its `running` line.
+    /// It was open when recording stopped, so no line completes its `running` line.
     left_running: bool,
 }
 
-/// What the producers were told.
+/// What the producers were answered.
 #[derive(Debug, Default)]
 pub(super) struct Expected {
     statements: BTreeMap<u64, Statement>,
-    /// Of each end the statement.
+    /// The statement of each end.
     ends: BTreeMap<u64, u64>,
     tables: BTreeSet<u64>,
     users: BTreeSet<u64>,
@@ -81,14 +81,14 @@ impl Expected {
     }
 }
 
-/// What is in the log.
+/// What the log has.
 #[derive(Debug, Default)]
 struct Found {
     /// Statements by tag: outcome, text, rows sent.
     statements: BTreeMap<u64, (String, String, Option<u64>)>,
     /// `running` lines that are not completed, by `seq`.
     running: BTreeMap<u64, u64>,
-    /// Statements whose completion says that they still run.
+    /// Statements whose completion says that they are still running.
     still_running: BTreeSet<u64>,
     ends: BTreeSet<u64>,
     tables: BTreeSet<u64>,
@@ -149,7 +149,7 @@ impl Found {
             let tag = self.running.remove(&seq).expect("the running line, not yet completed");
             let whole = self.statements.get_mut(&tag).expect("the statement of that line");
             if outcome == "running" {
-                // What was seen of it until recording stopped.
+                // Only what was recorded of it until recording stopped.
                 self.still_running.insert(tag);
             }
             (whole.0, whole.2) = (outcome, rows_sent);
@@ -215,6 +215,6 @@ fn compare(expected: &Expected, found: &Found) {
     }
     assert!(found.stops <= expected.stops, "more ends than there were");
     let lost = found.lost.get("dropped").copied().unwrap_or(0);
-    assert_eq!(lost, expected.lost, "lost and told");
+    assert_eq!(lost, expected.lost, "lost records by cause");
     assert!(found.lost.keys().all(|cause| cause == "dropped"), "{:?}", found.lost);
 }

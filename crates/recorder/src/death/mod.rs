@@ -1,16 +1,17 @@
-//! Death at every point, for tests: a model of servers that die, and of what must be true
-//! of the log all the same.
+//! Death at every point: a model test of servers that die, and of what must still be true of the
+//! log.
 //!
-//! A case is a history of several servers one after the other on one log directory. Each
-//! has an arena in plain memory, connections that move between threads, and a writer on a
-//! file system that can die after any byte of any operation. What survives a death is what
-//! survives it in reality: the arena as it is, and the bytes that were written. Then comes
-//! recovery, which may die as well, as often as the case says.
+//! A case is a history of several servers, one after the other, on one log directory. Each has an
+//! arena in plain memory, connections that move between threads, and a writer on a file system that
+//! can die after any byte of any operation. A death keeps what it keeps in reality: the arena as it
+//! is, and the bytes that were written. Then recovery runs, and may die as well, as often as the
+//! case says.
 //!
-//! A writer can also die alone, or let go: another one then takes over the living arena.
+//! A writer can also die alone, or release the log; another one then takes over the living arena.
 //!
-//! The oracle is conservation: everything that a producer was told is accepted is in
-//! exactly one line, everything it was told is lost is counted, and nothing else is there.
+//! The oracle is conservation: every record that was acknowledged to its producer as accepted is in
+//! exactly one line, every record that was acknowledged as lost is counted, and the log has nothing
+//! else.
 
 mod log;
 mod server;
@@ -24,26 +25,27 @@ use tacho_logdir::faulty::{Fault, FaultyFs};
 /// One step of a server's life.
 #[derive(Clone, Debug)]
 enum Op {
-    /// A statement starts; `late`: it does so long ago.
+    /// A statement starts; `late`: its start time is long ago.
     Start { conn: usize, thread: usize, text_bytes: usize, late: bool },
     /// The innermost statement ends, or with `outermost` the outermost one.
     End { conn: usize, thread: usize, outermost: bool },
-    /// A command that is seen at its end only.
+    /// A command that is reported only at its end.
     Point { conn: usize, thread: usize, text_bytes: usize },
-    /// A table is touched.
+    /// A table is accessed.
     Table { conn: usize, thread: usize },
     /// The session ends, and another one takes its place.
     Reconnect { conn: usize, thread: usize },
     /// The writer does one round.
     Round,
-    /// It is asked to begin a new file, and does one round.
+    /// The writer is asked to begin a new file, and does one round.
     Rotate,
     /// The writer does one round and dies in it, if it gets that far.
     Die { operations: u64, bytes: usize },
-    /// The disk has room for this many bytes only; `None`: it has room again.
+    /// The disk has space for this many bytes only; `None`: enough space.
     Room(Option<u64>),
-    /// Another writer takes over the living arena. `last_round`: the one before does a last round,
-    /// and dies in it if it gets that far. `deaths`: so die those that begin to take over.
+    /// Another writer takes over the living arena. `last_round`: the previous one does a last
+    /// round, and dies in it if it gets that far. `deaths`: where the first attempts to take over
+    /// die.
     Succeed { last_round: Option<(u64, usize)>, deaths: Vec<(u64, usize)> },
 }
 
@@ -52,9 +54,9 @@ enum Op {
 enum End {
     /// `kill -9`.
     Killed,
-    /// `kill -9` while a large statement comes in; this many fragments of it are there.
+    /// `kill -9` while a large statement arrives; this many fragments of it are in the arena.
     KilledInText { conn: usize, text_bytes: usize, fragments: u16 },
-    /// In the orderly way; the disk may be full, or the server be killed in it.
+    /// Orderly; the disk may be full, or the server may be killed meanwhile.
     Stopped { die: Option<(u64, usize)>, again: bool },
 }
 
@@ -65,7 +67,7 @@ enum Mishap {
     Die { operations: u64, bytes: usize },
     /// It dies after the last write, before the arena is removed.
     DieBeforeRemoval,
-    /// The disk is full: the arenas stay, and the server runs without having recovered.
+    /// The disk is full: the arenas stay, and the server runs without recovery.
     Full { room_bytes: u64 },
 }
 
@@ -86,7 +88,7 @@ fn text_bytes() -> impl Strategy<Value = usize> {
 }
 
 fn fault() -> impl Strategy<Value = (u64, usize)> {
-    // A write takes any part of a line, of several lines, or everything.
+    // A write covers part of a line, several lines, or everything.
     (0..9u64, prop_oneof![0..2_000usize, Just(usize::MAX)])
 }
 
@@ -144,7 +146,7 @@ fn life() -> impl Strategy<Value = Life> {
         })
 }
 
-/// Lives one life. What it leaves behind is in the world.
+/// Runs one life. What it leaves behind is in the world.
 fn live(world: &mut World, life: &Life) {
     let Some(mut server) = world.start(&life.mishaps, life.flush_bytes, life.rotate_bytes) else {
         return;
@@ -181,16 +183,16 @@ fn check(lives: &[Life]) -> Expected {
     for life in lives {
         live(&mut world, life);
     }
-    // The last one finds everything in order and has nothing to do of its own.
+    // The last server finds everything in order and adds nothing of its own.
     world.fs.repair();
-    let last = world.start(&[], 262_144, 0).expect("nothing is wrong any more");
+    let last = world.start(&[], 262_144, 0).expect("the disk is repaired");
     assert!(world.dead.is_empty(), "arenas are left");
     world.bury(last);
     log::check(&world);
     world.expected
 }
 
-/// Few enough for a build without optimisation; PROPTEST_CASES asks for more.
+/// Few enough for a build without optimisation; set PROPTEST_CASES for more.
 fn config() -> ProptestConfig {
     let usual = ProptestConfig::default();
     let is_asked = std::env::var_os("PROPTEST_CASES").is_some();
@@ -221,15 +223,15 @@ fn end_of_statement(conn: usize) -> Op {
     Op::End { conn, thread: 1, outermost: false }
 }
 
-/// The numbers that the second arena's records were marked with were given to the lines of
-/// the first one, and its records were taken for written.
+/// The records of the second arena were marked with numbers that recovery then gave to lines of the
+/// first arena, and were taken for written.
 #[test]
 fn marks_in_one_arena_mean_nothing_to_the_recovery_of_another() {
     let point = |conn| Op::Point { conn, thread: 0, text_bytes: 20 };
     let first = life_of(vec![point(0), point(1), point(2)], End::Killed);
     for operations in 0..6 {
-        // A part of the first arena is recovered, the rest stays; then the disk has room, and
-        // the server dies over the first line of its own.
+        // A part of the first arena is recovered, the rest stays; then the disk has space again,
+        // and the server dies while it writes the first line of its own.
         let die = Op::Die { operations, bytes: 0 };
         let ops = vec![Op::Room(None), Op::Round, point(0), point(1), die];
         let mut second = Life { flush_bytes: 1, ..life_of(ops, End::Killed) };
@@ -238,8 +240,8 @@ fn marks_in_one_arena_mean_nothing_to_the_recovery_of_another() {
     }
 }
 
-/// A recovery that stopped half-way left the rest of its queue behind, which was then read
-/// from the next server's arena.
+/// A recovery that stopped half-way left the rest of its queue behind, which was then read from the
+/// next server's arena.
 #[test]
 fn what_an_incomplete_recovery_had_queued_is_not_read_from_another_arena() {
     let large = Op::Start { conn: 0, thread: 0, text_bytes: 7_000, late: false };
@@ -251,10 +253,10 @@ fn what_an_incomplete_recovery_had_queued_is_not_read_from_another_arena() {
     }
 }
 
-/// The mark of a `running` line that never reached the file became that of another line,
-/// once recovery had been killed after it.
+/// The mark of a `running` line that never reached the file became that of another line, once
+/// recovery was killed after it.
 #[test]
-fn a_running_line_that_was_never_written_is_completed_by_nobody() {
+fn a_running_line_that_was_never_written_is_not_completed() {
     let late = |conn| Op::Start { conn, thread: 0, text_bytes: 20, late: true };
     let ops = vec![late(0), late(1), late(2), Op::Die { operations: 0, bytes: 0 }];
     let first = life_of(ops, End::Killed);
@@ -276,9 +278,9 @@ fn death_after_any_byte_of_a_write() {
     }
 }
 
-/// The arena had forgotten a loss before the line that tells of it was in the file.
+/// The arena had forgotten a loss before its `lost` line was in the file.
 #[test]
-fn losses_are_told_once_wherever_it_ends() {
+fn losses_are_reported_once_wherever_the_writer_dies() {
     let large = Op::Point { conn: 0, thread: 0, text_bytes: 60_000 };
     for operations in 0..20 {
         for bytes in [0, 100, usize::MAX] {
@@ -292,9 +294,9 @@ fn losses_are_told_once_wherever_it_ends() {
     }
 }
 
-/// A writer after the other on one arena, each dead after another byte of its last round.
+/// A chain of writers on one arena, each dead after a different byte of its last round.
 #[test]
-fn writers_that_die_and_are_succeeded() {
+fn a_writer_takes_over_from_each_dead_one() {
     let point = |conn| Op::Point { conn, thread: conn % 2, text_bytes: 20 };
     for operations in 0..6 {
         for bytes in (0..900).step_by(31) {

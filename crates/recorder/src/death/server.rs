@@ -49,14 +49,14 @@ impl Memory {
         let arena = memory.arena();
         let settings = &arena.shared().settings.0;
         settings.logging.store(1, Ordering::Relaxed);
-        // One thread plays all the parts: nobody could wait for anybody.
+        // One thread plays all parts, so no part can wait for another.
         settings.overflow.store(OVERFLOW_DROP, Ordering::Relaxed);
         memory
     }
 
     pub(super) fn arena(&self) -> Arena {
-        // SAFETY: the allocation has the geometry's size and lives as long as `self`; the
-        // users (server, recovery) are gone before.
+        // SAFETY: the allocation has the geometry's size and lives as long as `self`; its users
+        // (server, recovery) end before.
         unsafe { Arena::from_raw(self.base, self.geometry) }
     }
 }
@@ -68,7 +68,7 @@ impl Drop for Memory {
     }
 }
 
-/// What outlives the servers.
+/// State that outlives the servers.
 pub(super) struct World {
     pub(super) fs: FaultyFs,
     /// Arenas of dead servers, oldest first.
@@ -93,7 +93,7 @@ impl World {
         self.next_conn
     }
 
-    /// Starts a server, which recovers what it finds; mishaps befall the attempts in turn.
+    /// Starts a server, which recovers what it finds; each mishap affects one attempt.
     pub(super) fn start(
         &mut self,
         mishaps: &[Mishap],
@@ -126,7 +126,7 @@ impl World {
         rotate_bytes: u64,
     ) -> Option<Server> {
         let options = Options { rotate_bytes: 0 };
-        // A directory that cannot be opened because the process dies or the disk is full.
+        // The directory cannot be opened if the process dies or the disk is full.
         let (files, opened) =
             LogFiles::open(self.fs.clone(), Path::new(LOG_DIRECTORY), options).ok()?;
         let last_seq = match opened.last_seq {
@@ -157,7 +157,7 @@ impl World {
         Some(Server { memory, writer, control, conns, threads, stopped: false })
     }
 
-    /// Recovers the arenas of dead servers. `dies`: it dies before the first one is removed.
+    /// Recovers the arenas of dead servers. `dies`: it dies before it removes the first one.
     fn recover(&mut self, writer: &mut Writer<FaultyFs>, dies: bool) {
         for dead in &self.dead {
             recover::take_back_marks(dead.arena(), writer.last_seq()).expect("it has no spill");
@@ -171,7 +171,7 @@ impl World {
         }
     }
 
-    /// The server is gone; its arena stays, unless it was stopped in the orderly way.
+    /// The server is gone; its arena stays, unless the server was stopped in the orderly way.
     pub(super) fn bury(&mut self, server: Server) {
         let Server { memory, writer, stopped, .. } = server;
         drop(writer);
@@ -222,8 +222,7 @@ impl Default for Draft<'_> {
     }
 }
 
-/// The text of a statement: its tag, and something of the wanted length that is not the same
-/// everywhere.
+/// The text of a statement: its tag, and varied content of the wanted length.
 fn text_of(tag: u64, bytes: usize) -> String {
     let mut text = format!("t{tag}.");
     let mut n = tag;
@@ -313,7 +312,7 @@ impl Server {
                         break;
                     }
                 }
-                // What was to befall it and did not.
+                // A fault that was planned and did not happen.
                 world.fs.repair();
             }
         }
@@ -383,7 +382,7 @@ impl Server {
         }
     }
 
-    /// `false`: it was lost, and that was noted.
+    /// `false`: the record was lost, and the model has noted it.
     fn emit(&mut self, world: &mut World, conn: usize, thread: usize, draft: &Draft<'_>) -> bool {
         let arena = self.memory.arena();
         let id = self.conns[conn].id;
@@ -398,7 +397,7 @@ impl Server {
             conn: id,
             query_id: draft.statement,
             text_id: draft.statement,
-            // Longer ago than any statement may run without a line of its own.
+            // Longer ago than a statement may run without a `running` line.
             ts_us: if draft.late { now_us - 60_000_000 } else { now_us },
             sql_command: -1,
             errno_: 0,
@@ -417,7 +416,7 @@ impl Server {
         emitted == Emitted::Accepted
     }
 
-    /// A statement comes in, and the server dies after this many of its fragments.
+    /// A statement arrives, and the server dies after this many of its fragments.
     pub(super) fn break_off(
         &mut self,
         world: &mut World,
@@ -436,7 +435,7 @@ impl Server {
         let arena = self.memory.arena();
         Drain::new(arena).pass(|head, at| {
             let is_first = head.fragment <= FRAGMENT_FIRST;
-            // Fragments after the first carry no number of their own statement but this.
+            // Later fragments identify their statement by the query id only.
             if head.query_id == tag && (is_first || head.fragment_number > 0) {
                 let number = if is_first { 0 } else { head.fragment_number };
                 if number >= fragments {
@@ -449,10 +448,10 @@ impl Server {
         });
     }
 
-    /// Stops in the orderly way; `again`: once more, when the disk has room again.
+    /// Stops in the orderly way; `again`: once more, when the disk has space again.
     pub(super) fn stop(&mut self, world: &mut World, again: bool) {
         self.memory.arena().shared().settings.0.logging.store(0, Ordering::Relaxed);
-        // Whatever is open may get a `running` line from now on that nobody completes.
+        // Open statements may now get a `running` line that no later line completes.
         for conn in &self.conns {
             conn.open.iter().for_each(|tag| world.expected.left_running(*tag));
         }
@@ -461,7 +460,7 @@ impl Server {
         if !self.stopped && again && !world.fs.is_dead() {
             world.fs.repair();
             self.stopped = self.writer.finish();
-            assert!(self.stopped, "nothing is wrong any more");
+            assert!(self.stopped, "the disk is repaired");
         }
     }
 }

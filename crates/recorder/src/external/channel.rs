@@ -1,4 +1,4 @@
-//! The connection between server and recorder: messages in, messages out, without a wait.
+//! The connection between server and recorder: sends and receives messages without blocking.
 
 use std::io::{self, Read};
 use std::os::fd::{AsRawFd, RawFd};
@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 
 /// Read at once, bytes.
 const PIECE_BYTES: usize = 64 * 1024;
-/// The longest message that is accepted, bytes: 64 filters of 1 MiB, each byte as two digits, fit.
+/// Longest message that is accepted, bytes: 64 filters of 1 MiB, each byte as two digits, fit.
 const MESSAGE_BYTES_MAX: usize = 256 << 20;
 
 /// What was received.
@@ -27,15 +27,15 @@ pub enum Received<T> {
 #[derive(Debug)]
 pub struct Channel {
     stream: UnixStream,
-    /// What could not be sent yet.
+    /// Bytes that could not be sent yet.
     out: Vec<u8>,
-    /// What is no whole message yet, and how much of it has no end of a line.
+    /// An incomplete message, and how much of it is known to have no newline.
     input: Vec<u8>,
     searched: usize,
 }
 
 impl Channel {
-    /// Of a connection.
+    /// Wraps a connection.
     ///
     /// # Errors
     /// It cannot be made non-blocking.
@@ -44,33 +44,33 @@ impl Channel {
         Ok(Channel { stream, out: Vec::new(), input: Vec::new(), searched: 0 })
     }
 
-    /// To wait for messages with [`wait`].
+    /// For [`wait`].
     #[must_use]
     pub fn descriptor(&self) -> RawFd {
         self.stream.as_raw_fd()
     }
 
-    /// Whether something waits to be sent.
+    /// Whether bytes wait to be sent.
     #[must_use]
     pub fn has_unsent(&self) -> bool {
         !self.out.is_empty()
     }
 
-    /// Sends a message, or as much of it as the other side takes now; the rest goes with the next
-    /// [`Channel::flush`].
+    /// Sends a message, or as much of it as the peer accepts now; the next [`Channel::flush`] sends
+    /// the rest.
     ///
     /// # Errors
-    /// The other side is gone.
+    /// The peer is gone.
     pub fn send(&mut self, message: &impl Serialize) -> io::Result<()> {
         serde_json::to_writer(&mut self.out, message)?;
         self.out.push(b'\n');
         self.flush()
     }
 
-    /// Sends what waits, as far as that is possible now.
+    /// Sends waiting bytes, as far as possible now.
     ///
     /// # Errors
-    /// The other side is gone.
+    /// The peer is gone.
     pub fn flush(&mut self) -> io::Result<()> {
         let mut sent = 0;
         let result = loop {
@@ -78,8 +78,8 @@ impl Channel {
             if rest.is_empty() {
                 break Ok(());
             }
-            // SAFETY: the descriptor is open, and `rest` is valid for its length. No signal where
-            // the other side is gone: this may be the database server.
+            // SAFETY: the descriptor is open, and `rest` is valid for its length. No SIGPIPE if the
+            // peer is gone: this process may be the database server.
             let count = unsafe {
                 libc::send(self.descriptor(), rest.as_ptr().cast(), rest.len(), libc::MSG_NOSIGNAL)
             };
@@ -96,10 +96,10 @@ impl Channel {
         result
     }
 
-    /// Waits until the other side's system has everything that was sent.
+    /// Waits until the peer's kernel has everything that was sent.
     ///
     /// # Errors
-    /// The other side is gone.
+    /// The peer is gone.
     pub fn flush_all(&mut self) -> io::Result<()> {
         self.flush()?;
         while self.has_unsent() {
@@ -112,7 +112,7 @@ impl Channel {
     /// The next message.
     ///
     /// # Errors
-    /// What came is no message.
+    /// The received bytes are not a message.
     pub fn receive<T: DeserializeOwned>(&mut self) -> io::Result<Received<T>> {
         loop {
             if let Some(at) = self.input[self.searched..].iter().position(|byte| *byte == b'\n') {
@@ -132,7 +132,7 @@ impl Channel {
                 Err(error) => match error.kind() {
                     io::ErrorKind::WouldBlock => return Ok(Received::Nothing),
                     io::ErrorKind::Interrupted => {}
-                    // The other side died with something unread.
+                    // The peer died with unread data.
                     io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => {
                         return Ok(Received::End);
                     }
@@ -143,11 +143,11 @@ impl Channel {
     }
 }
 
-/// Waits until one of the descriptors can be read (with `true`: or written to), or so many ms have
-/// passed (-1: as long as it takes). It may also return early.
+/// Waits until one of the descriptors is readable (with `true`: or writable), or until the time in
+/// ms has passed (-1: no limit). It may also return early.
 ///
 /// # Errors
-/// The system refuses.
+/// The system call failed.
 pub fn wait(descriptors: &[(RawFd, bool)], timeout_ms: i32) -> io::Result<()> {
     let mut polled: Vec<libc::pollfd> = descriptors
         .iter()
@@ -192,11 +192,11 @@ mod tests {
         assert_eq!(texts, ["first", &long, "a\nb"]);
         drop(here);
         assert!(matches!(there.receive::<String>().unwrap(), Received::End));
-        assert!(there.send(&"nobody").is_err(), "and no signal");
+        assert!(there.send(&"no peer").is_err(), "and no signal");
     }
 
     #[test]
-    fn what_was_sent_before_a_death_arrives() {
+    fn messages_sent_before_a_death_arrive() {
         let (here, there) = UnixStream::pair().unwrap();
         let (mut here, mut there) = (Channel::new(here).unwrap(), Channel::new(there).unwrap());
         there.send(&"unread").unwrap();
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_an_error() {
+    fn malformed_input_is_an_error() {
         let (here, there) = UnixStream::pair().unwrap();
         let (mut here, mut there) = (Channel::new(here).unwrap(), Channel::new(there).unwrap());
         here.send(&7).unwrap();

@@ -1,7 +1,7 @@
-//! What server and recorder say to each other: one JSON object a line.
+//! The messages between server and recorder: one JSON object per line.
 //!
-//! Both come from the same build: a peer of another one is refused ([`PROTOCOL`]), so nothing here
-//! has to be compatible with anything.
+//! Both come from the same build: a peer of another build is refused ([`PROTOCOL`]), so no message
+//! has to be compatible with other versions.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -15,8 +15,8 @@ use tacho_logdir::Recipients;
 use crate::control::{ConfigChange, Control, Encryption, LogFilesView, Severity, Status, Who};
 use crate::settings::Snapshot;
 
-/// Version of the program and of what is said here.
-pub const PROTOCOL: &str = concat!(env!("CARGO_PKG_VERSION"), "/7");
+/// Version of the program and of its messages.
+pub const PROTOCOL: &str = concat!(env!("CARGO_PKG_VERSION"), "/8");
 
 /// Bytes that need not be text, as hexadecimal digits.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -42,7 +42,7 @@ impl<'de> Deserialize<'de> for Bytes {
         let bytes = pairs.iter().map(|[high, low]| Some((digit(*high)? * 16 + digit(*low)?) as u8));
         match bytes.collect() {
             Some(bytes) if rest.is_empty() => Ok(Bytes(bytes)),
-            _ => Err(serde::de::Error::custom("no pairs of hexadecimal digits")),
+            _ => Err(serde::de::Error::custom("not pairs of hexadecimal digits")),
         }
     }
 }
@@ -90,7 +90,7 @@ impl Keys {
     }
 
     fn apply(&self, control: &Control) {
-        // Who has tried a file in vain tries it again when this changes, and not otherwise.
+        // If only this changes, the writer retries files that it failed to encrypt.
         if Keys::of(control) == *self {
             return;
         }
@@ -106,30 +106,29 @@ impl Keys {
 }
 
 impl Settings {
-    /// Those of now.
+    /// The current ones.
     #[must_use]
     pub fn of(control: &Control) -> Settings {
         Settings { values: Snapshot::of(control), encryption: Keys::of(control) }
     }
 
-    /// Puts them into effect.
+    /// Applies them.
     pub fn apply(&self, control: &Control) {
         self.values.apply(control);
         self.encryption.apply(control);
     }
 }
 
-/// The compiled filters of the last time that the other side has not got; of each, since when it is
-/// in effect.
+/// The filters that the peer has not received yet, each with the time since when it is in effect.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct FilterList {
-    /// Of the last one.
+    /// Version of the last one.
     version: u64,
     list: Vec<(i64, Bytes)>,
 }
 
 impl FilterList {
-    /// Those that are newer than `version`.
+    /// The filters that are newer than `version`.
     #[must_use]
     pub fn newer_than(control: &Control, version: u64) -> Option<FilterList> {
         let (newest, filters) = control.filters_newer_than(version)?;
@@ -144,14 +143,14 @@ impl FilterList {
         self.version
     }
 
-    /// Puts them into effect.
+    /// Applies them.
     pub fn apply(self, control: &Control) {
         let list = self.list.into_iter().map(|(since_us, bytes)| (since_us, Arc::from(bytes.0)));
         control.add_filters(self.version, list.collect());
     }
 }
 
-/// A change of a setting that gets a line.
+/// A change of a setting; it gets a line.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Change {
     number: u64,
@@ -200,16 +199,16 @@ impl From<Change> for ConfigChange {
     }
 }
 
-/// What a recorder needs to write the log.
+/// Everything that a recorder needs to write the log.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Attach {
     /// The arena.
     pub arena: Bytes,
-    /// The log directory, as the arena knows it.
+    /// The log directory, by the path in the arena's header.
     pub log_directory: Bytes,
-    /// Where the signing key lies; empty: the log is not sealed.
+    /// Path of the signing key; empty: the log is not sealed.
     pub signing_key_file: Bytes,
-    /// Process id of the server, as it knows it itself.
+    /// Process id of the server in its own namespace.
     pub pid: u32,
     /// See [`Settings`].
     pub settings: Settings,
@@ -217,42 +216,42 @@ pub struct Attach {
     pub filters: FilterList,
 }
 
-/// What is asked for once.
+/// A one-time request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Request {
-    /// A new file.
+    /// Begin a new file.
     Rotate,
-    /// Write what has ended.
+    /// Write finished statements.
     Flush,
-    /// Let all files go that are too old.
+    /// Remove all files that are too old.
     Retain,
-    /// Let all files go that are too many.
+    /// Remove all files beyond the number to keep.
     RetainFiles,
 }
 
 /// From the server.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum ToRecorder {
-    /// It cannot have this recorder, and why.
+    /// The server does not use this recorder, and why.
     Refuse(String),
-    /// The zone of the server's local time (its `TZ`) is another one: begin anew with it.
+    /// The server's local time zone (its `TZ`) is a different one: restart with it.
     Zone(Option<Bytes>),
-    /// The log is yours.
+    /// The recorder owns the log now.
     Attach(Box<Attach>),
     /// Settings have changed.
     Settings(Settings),
     /// Filters have changed.
     Filters(FilterList),
-    /// This gets a line.
+    /// A change that gets a line.
     Config(Change),
-    /// See there.
+    /// See [`Request`].
     Request(Request),
-    /// Let go of the log.
+    /// Release the log.
     Release,
-    /// Write what there is and the `stop` line, and release the log.
+    /// Write everything and the `stop` line, and release the log.
     Stop {
-        /// How long it may wait for a log that cannot be written, ms.
-        patience_ms: u64,
+        /// How long the recorder may wait for a log that cannot be written, ms.
+        timeout_ms: u64,
     },
 }
 
@@ -294,7 +293,7 @@ pub struct Figures {
 }
 
 impl Figures {
-    /// Those of now.
+    /// The current ones.
     #[must_use]
     pub fn of(status: &Status) -> Figures {
         let text = |text: &std::sync::Mutex<String>| {
@@ -320,7 +319,7 @@ impl Figures {
         }
     }
 
-    /// Adds what is more than `before`.
+    /// Adds the difference to `before`.
     pub fn add_to(&self, status: &Status, before: &Figures) {
         let add = |to: &std::sync::atomic::AtomicU64, now: u64, before: u64| {
             to.fetch_add(now.saturating_sub(before), Ordering::Relaxed);
@@ -350,7 +349,7 @@ impl Figures {
     }
 }
 
-/// How grave a message is, on its way.
+/// Serialized form of [`Severity`].
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[serde(remote = "Severity")]
 pub enum SeverityName {
@@ -365,42 +364,43 @@ pub enum SeverityName {
 /// From the recorder.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum ToServer {
-    /// It is there, and would write.
+    /// The recorder is running and ready to write.
     Hello {
         /// [`PROTOCOL`].
         protocol: String,
         /// Its `TZ`.
         zone: Option<Bytes>,
     },
-    /// It has the lock of the log, and takes up what is there.
+    /// The recorder has the lock of the log, and reads what is left in the arena.
     Opened,
-    /// It writes now.
+    /// The recorder now writes the log.
     Attached,
-    /// It has not taken the log over, and why.
+    /// The recorder has not taken the log over, and why.
     Refused(String),
-    /// See there. At least once a second, so that one that hangs is noticed.
+    /// See [`Figures`]. Sent at least once a second, so that the server detects a recorder that
+    /// hangs.
     Figures(Box<Figures>),
-    /// For the error log.
+    /// A message for the error log.
     Say {
-        /// How grave it is.
+        /// Its severity.
         #[serde(with = "SeverityName")]
         severity: Severity,
         /// The message.
         text: String,
     },
-    /// A change gets this line. Said before the line is written: if it is in the file
-    /// then, the change has its line, and not otherwise.
-    Told {
+    /// The change gets this line. Sent before the line is written: the change has its line exactly
+    /// if that line is in the file.
+    ConfigLogged {
         /// Number of the change.
         number: u64,
         /// `seq` of the line.
         seq: u64,
     },
-    /// It has released the log, and why.
+    /// The recorder has released the log, and why.
     Released(String),
-    /// It has written everything (or not), and has released the log.
+    /// The recorder has released the log, after it has written everything or given up.
     Stopped {
-        /// Everything is in the file, also the `stop` line.
+        /// Everything is in the file, including the `stop` line.
         is_drained: bool,
     },
 }
@@ -411,7 +411,7 @@ mod tests {
     use tacho_settings::Setting;
 
     #[test]
-    fn settings_arrive_as_they_were() {
+    fn settings_survive_a_round_trip() {
         let (control, other) = (Control::default(), Control::default());
         control.set(Setting::RetentionDays, 183);
         control.set(Setting::Digest, 0);
@@ -440,7 +440,7 @@ mod tests {
         };
         assert_eq!(send(0).version(), 2);
         assert!(FilterList::newer_than(&control, 2).is_none());
-        // Later only what is new is sent, and the others stay.
+        // Later only new filters are sent, and the others stay.
         control.set_filter(Arc::from([4]));
         assert_eq!(send(2).list.len(), 1);
         let (version, arrived) = other.filters_newer_than(0).unwrap();
@@ -450,7 +450,7 @@ mod tests {
     }
 
     #[test]
-    fn only_whole_bytes_are_bytes() {
+    fn bytes_are_pairs_of_digits() {
         assert_eq!(serde_json::to_string(&Bytes(vec![0, 255])).unwrap(), "\"00ff\"");
         for text in ["\"0\"", "\"0g\"", "\"000\"", "1"] {
             assert!(serde_json::from_str::<Bytes>(text).is_err(), "{text}");

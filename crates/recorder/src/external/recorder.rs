@@ -1,5 +1,6 @@
-//! The recorder outside the server: waits for the server, writes its log, recovers what it leaves.
-//! While it serves one, `session` hears that, and `writing` is the thread that writes.
+//! The recorder outside the server: waits for the server, writes its log, recovers the arenas of
+//! dead servers. While it serves a server, `session` receives messages, and `writing` is the thread
+//! that writes.
 
 use std::ffi::OsString;
 use std::io;
@@ -27,24 +28,24 @@ use crate::opening;
 use crate::recover::{self, RecoverError};
 use crate::writer::Writer;
 
-/// How often is looked for a server, ms.
+/// Interval between searches for a server, ms.
 const LOOK_EVERY_MS: i32 = 200;
-/// How long a server is left alone that could not be served, ms.
+/// Wait before another attempt to serve a server, ms.
 const REFUSED_MS: i32 = 5_000;
-/// How long the log may be another process's, though the server has given it away, µs.
+/// How long another process may hold the lock of the log after the server has released it, µs.
 const LOCKED_US: i64 = 5_000_000;
-/// Messages of this process.
+/// Destination of this process's messages.
 pub type Say = Arc<dyn Fn(Severity, &str) + Send + Sync>;
 
-/// Where it works.
+/// Where the recorder works.
 #[derive(Clone, Debug)]
 pub struct Paths {
     /// The log directory (canonical path).
     pub log_directory: PathBuf,
-    /// Where the server has its arena.
+    /// The server's arena directory.
     pub arena_directory: PathBuf,
-    /// The signing key, for what a server has left that this recorder never met. Empty: what it
-    /// left is sealed by the next server.
+    /// The signing key, for arenas of servers that this recorder never served. Empty: the next
+    /// server seals the recovered lines.
     pub signing_key_file: PathBuf,
 }
 
@@ -53,28 +54,28 @@ pub struct Paths {
 pub enum Ended {
     /// A caller asked for it.
     Stopped,
-    /// The server's `TZ` is this, and the process has to be started with it.
+    /// The server's `TZ` is this one, and the process must restart with it.
     Zone(Option<OsString>),
 }
 
 /// How a connection ended.
 enum Left {
-    /// The server is gone, or has taken the log back: look again.
+    /// The server is gone, or has taken the log back: search again.
     Gone,
-    /// It could not be served: not again at once.
+    /// It could not be served: wait before the next attempt.
     Refused,
     Ended(Ended),
 }
 
-/// See the module documentation.
+/// Serves the servers of one log, see the module documentation.
 pub struct Recorder {
     paths: Paths,
-    /// Can be read when it is to end.
+    /// Readable when the recorder must end.
     stop: RawFd,
     say: Say,
-    /// What the last server has said of how to write, and its arena.
+    /// The last server's settings and its arena.
     known: Option<(Arc<Control>, PathBuf)>,
-    /// What was said last, so that it is not said every 200 ms.
+    /// The last message, so that it is not repeated every 200 ms.
     said: String,
     watched: WatchedArenas,
 }
@@ -84,7 +85,7 @@ fn zone() -> Option<Bytes> {
 }
 
 impl Recorder {
-    /// `stop`: a descriptor that can be read when it is to end.
+    /// `stop`: a descriptor that is readable when the recorder must end.
     #[must_use]
     pub fn new(paths: Paths, stop: RawFd, say: Say) -> Recorder {
         Recorder {
@@ -97,7 +98,7 @@ impl Recorder {
         }
     }
 
-    /// Says it, unless it was said last.
+    /// Logs the message, unless it was the last one.
     fn say_once(&mut self, severity: Severity, text: &str) {
         if self.said != text {
             (self.say)(severity, text);
@@ -105,7 +106,7 @@ impl Recorder {
         }
     }
 
-    /// Whether it is to end.
+    /// Whether the recorder must end.
     fn is_stopped(&self) -> io::Result<bool> {
         let mut polled = libc::pollfd { fd: self.stop, events: libc::POLLIN, revents: 0 };
         // SAFETY: one valid entry.
@@ -118,10 +119,10 @@ impl Recorder {
         }
     }
 
-    /// Serves the servers of this log, one after the other, until it has to end.
+    /// Serves the servers of this log, one after the other, until it must end.
     ///
     /// # Errors
-    /// The system refuses to wait.
+    /// The system call to wait failed.
     pub fn run(&mut self) -> io::Result<Ended> {
         let mut pause_ms = 0;
         loop {
@@ -151,7 +152,7 @@ impl Recorder {
         }
     }
 
-    /// Waits until the server gives the log away, and writes it.
+    /// Waits until the server releases the log, then writes it.
     fn attend(&mut self, stream: UnixStream) -> io::Result<Left> {
         let peer = Peer::of(&stream)?;
         if !peer.is_trusted() {
@@ -172,7 +173,7 @@ impl Recorder {
             let message = match channel.receive::<ToRecorder>() {
                 Ok(Received::Message(message)) => message,
                 Ok(Received::Nothing) => {
-                    // As long as it takes: another recorder may be writing.
+                    // No timeout: another recorder may be writing.
                     let fd = (channel.descriptor(), channel.has_unsent());
                     wait(&[fd, (self.stop, false)], -1)?;
                     if self.is_stopped()? {
@@ -187,7 +188,7 @@ impl Recorder {
                 Err(error) => {
                     self.say_once(
                         Severity::Error,
-                        &format!("the server is not understood: {error}"),
+                        &format!("invalid message from the server: {error}"),
                     );
                     return Ok(Left::Refused);
                 }
@@ -203,19 +204,19 @@ impl Recorder {
                     self.say_once(Severity::Error, &text);
                     return Ok(Left::Refused);
                 }
-                // For the recorder that writes; this one does not yet.
+                // For a recorder that writes; this one does not yet.
                 _ => {}
             }
         }
     }
 
-    /// Writes the log until the server takes it back, or is gone.
+    /// Writes the log until the server takes it back or is gone.
     fn serve(&mut self, channel: Channel, attach: &Attach, peer: Peer) -> io::Result<Left> {
         let channel = Arc::new(Mutex::new(channel));
         let control = Arc::new(Control::default());
         attach.settings.apply(&control);
         attach.filters.clone().apply(&control);
-        // Found again by its name, which the server may have spelt through a link.
+        // By its own name: the server's path may contain a symbolic link.
         let arena = attach.arena.path();
         self.known = Some((control.clone(), arena.canonicalize().unwrap_or(arena)));
         self.paths.signing_key_file = attach.signing_key_file.path();
@@ -225,7 +226,7 @@ impl Recorder {
             Ok(taken) => taken,
             Err(why) => {
                 self.say_once(Severity::Error, &format!("the log cannot be taken over: {why}"));
-                // If it is gone meanwhile, it does not have to know.
+                // A server that is gone does not need the answer.
                 let mut channel = lock(&channel);
                 let _: io::Result<()> =
                     channel.send(&ToServer::Refused(why)).and_then(|()| channel.flush_all());
@@ -252,16 +253,16 @@ impl Recorder {
         let mut session =
             Session::begin(&channel, &control, &status, &arena_file, thread, &is_alive);
         while !session.is_over() {
-            // Whatever goes wrong, the thread ends before the arena is unmapped.
+            // In every case, the thread ends before the arena is unmapped.
             let turned = session.turn(self.stop).and_then(|()| self.is_stopped());
             match turned {
                 Ok(false) => {}
-                Ok(true) => session.release("it was told to end"),
+                Ok(true) => session.release("the recorder was stopped"),
                 Err(error) => session.release(&format!("waiting: {error}")),
             }
         }
         let (written, why, is_gone) = session.end();
-        // Not again and again: what it choked on is still there.
+        // Not again at once: the cause of the panic is still there.
         let left = if written.is_err() { Left::Refused } else { Left::Gone };
         let answer = match written {
             Ok(Written::Stopped { is_drained }) => ToServer::Stopped { is_drained },
@@ -270,7 +271,7 @@ impl Recorder {
         };
         if !is_gone {
             let mut channel = lock(&channel);
-            // Who is gone now has it seen by the end of the connection, like this.
+            // A server that is gone sees the end of the connection instead.
             let _: io::Result<()> = channel.send(&answer).and_then(|()| channel.flush_all());
         }
         let text = format!("no longer writing for the server, process {}", peer.pid);
@@ -278,12 +279,12 @@ impl Recorder {
         Ok(left)
     }
 
-    /// Messages go to this process's log and to the server's.
+    /// Sends messages to this process's log and to the server's.
     fn log(&self, channel: &Arc<Mutex<Channel>>) -> Log {
         let (say, channel) = (self.say.clone(), channel.clone());
         Box::new(move |severity, text: &str| {
             say(severity, text);
-            // The end of the connection is noticed elsewhere.
+            // The end of the connection is detected elsewhere.
             let message = ToServer::Say { severity, text: text.to_owned() };
             let _: io::Result<()> = lock(&channel).send(&message);
         })
@@ -314,7 +315,7 @@ impl Recorder {
         let (files, last_seq) = loop {
             match opening::open(ours, &self.paths.signing_key_file, names, &log) {
                 Ok(opened) => break opened,
-                // `tacho recover` may be looking.
+                // `tacho recover` may be reading.
                 Err(error)
                     if error.locked_by().is_some()
                         && sys::monotonic_us() - since_us < LOCKED_US =>
@@ -326,19 +327,20 @@ impl Recorder {
         };
         let living = recover::take_up_living(arena_file.arena(), arena_file.path(), last_seq);
         let living = living.map_err(|error| error.to_string())?;
-        // One that was asleep for long has been given up, and knows nothing of what came since.
-        let told = lock(channel).send(&ToServer::Opened);
-        told.map_err(|_| "the server has taken it back".to_owned())?;
+        // The server gave up a recorder that slept for long, which missed all later messages.
+        let sent = lock(channel).send(&ToServer::Opened);
+        sent.map_err(|_| "the server has taken it back".to_owned())?;
         let nothing = ArenaFile::placeholder().map_err(|error| error.to_string())?;
         let (control, status) = (control.clone(), status.clone());
         let mut writer = Writer::new(nothing.arena(), files, last_seq, control, status, log);
         writer.wait_for_filters();
-        let told = channel.clone();
-        writer.set_config_told(Box::new(move |number, seq| {
-            let mut channel = lock(&told);
-            // Before the line is written; otherwise there is no receiver left to repeat it to.
-            let _: io::Result<()> =
-                channel.send(&ToServer::Told { number, seq }).and_then(|()| channel.flush_all());
+        let sender = channel.clone();
+        writer.set_config_logged(Box::new(move |number, seq| {
+            let mut channel = lock(&sender);
+            // Sent before the line is written, because it cannot be sent again later.
+            let _: io::Result<()> = channel
+                .send(&ToServer::ConfigLogged { number, seq })
+                .and_then(|()| channel.flush_all());
         }));
         let (mut writer, recovered) =
             recover::succeed(writer, living, &self.paths.arena_directory, ours);
@@ -346,13 +348,13 @@ impl Recorder {
         if let Err(error) = recovered {
             writer.say(Severity::Warning, &error.to_string());
         }
-        // Seen from another namespace, its threads have other numbers.
+        // From another namespace, the server's threads have different ids.
         let is_visible = peer.pid == attach.pid;
         writer.set_tasks(is_visible.then(|| PathBuf::from(format!("/proc/{}/task", peer.pid))));
         Ok((writer, arena_file))
     }
 
-    /// Recovers what dead servers have left, if there is anything.
+    /// Recovers what dead servers left, if anything.
     fn adopt(&mut self) {
         if !self.has_dead() {
             return;
@@ -363,7 +365,7 @@ impl Recorder {
         let opened = opening::open_to_recover(log_directory, signing_key_file, names, &*say);
         let (files, last_seq) = match opened {
             Ok(opened) => opened,
-            // A server that starts: it does the same.
+            // A server that is starting: it does the recovery.
             Err(error) if error.locked_by().is_some() => return,
             Err(error) => return self.say_once(Severity::Error, &error.to_string()),
         };
@@ -390,7 +392,7 @@ impl Recorder {
         match result {
             Ok(_) => self.said.clear(),
             Err(error @ RecoverError::NotWritten(_)) => {
-                self.say_once(Severity::Error, &format!("{error}; it is tried again"));
+                self.say_once(Severity::Error, &format!("{error}; will retry"));
             }
             Err(error) => self.say_once(Severity::Error, &error.to_string()),
         }
@@ -410,7 +412,7 @@ impl Recorder {
                 return false;
             }
         };
-        // Whoever recovers them says so if the list cannot be read.
+        // The recovery reports a list that cannot be read.
         paths.extend(arena_list::read(log_directory).into_iter().flatten().map(|it| it.path));
         self.watched.keep_only(&paths);
         paths.iter().any(|path| self.watched.is_dead(path, log_directory))

@@ -1,4 +1,4 @@
-//! A server that is being served: what it says, and what it hears, while a thread writes its log.
+//! A server that is being served: exchanges messages with it while a thread writes its log.
 
 use std::io;
 use std::os::fd::RawFd;
@@ -16,11 +16,11 @@ use super::writing::Written;
 use crate::arena_file::ArenaFile;
 use crate::control::{Control, Status};
 
-/// How often the figures go to the server while it is attached, ms.
-const TELL_EVERY_MS: i32 = 100;
+/// Interval between figures for the server while it is attached, ms.
+const FIGURES_EVERY_MS: i32 = 100;
 /// The same when a thread is about to end, ms.
 const END_EVERY_MS: i32 = 5;
-/// At least so often something is said, µs.
+/// Longest time without a message to the server, µs.
 const SAY_EVERY_US: i64 = 1_000_000;
 
 pub(super) fn lock(channel: &Mutex<Channel>) -> MutexGuard<'_, Channel> {
@@ -34,19 +34,19 @@ pub(super) struct Session<'a> {
     status: &'a Arc<Status>,
     arena_file: &'a ArenaFile,
     thread: JoinHandle<Written>,
-    /// The server's process has its arena: a thread that has copied half a text into it may append
-    /// the rest.
+    /// Whether the server's process still has its arena: then a thread that has copied half a text
+    /// into it may append the rest.
     is_alive: &'a AtomicBool,
-    /// The figures that the server knows, and since when.
-    told: Figures,
-    told_us: i64,
-    /// Why the log is being released; empty: it is not.
+    /// The figures that the server has, and since when.
+    sent: Figures,
+    sent_us: i64,
+    /// Why the log is being released; empty: it is not being released.
     why: String,
     is_gone: bool,
 }
 
 impl<'a> Session<'a> {
-    /// Tells the server that its log is written from now on, by `thread`.
+    /// Reports to the server that its log is written from now on, by `thread`.
     pub(super) fn begin(
         channel: &'a Arc<Mutex<Channel>>,
         control: &'a Arc<Control>,
@@ -63,19 +63,19 @@ impl<'a> Session<'a> {
             arena_file,
             thread,
             is_alive,
-            told: Figures::default(),
-            told_us: 0,
+            sent: Figures::default(),
+            sent_us: 0,
             why: String::new(),
             is_gone,
         }
     }
 
-    /// Whether its thread has ended.
+    /// Whether the thread has ended.
     pub(super) fn is_over(&self) -> bool {
         self.thread.is_finished()
     }
 
-    /// How its thread has ended, why the log was released, and whether the server is gone.
+    /// The result of the thread, why the log was released, and whether the server is gone.
     pub(super) fn end(self) -> (std::thread::Result<Written>, String, bool) {
         (self.thread.join(), self.why, self.is_gone)
     }
@@ -84,7 +84,7 @@ impl<'a> Session<'a> {
         self.arena_file.arena().shared().wakeup.0.call(&Futex);
     }
 
-    /// Has the log released.
+    /// Requests the release of the log.
     pub(super) fn release(&mut self, why: &str) {
         if self.why.is_empty() {
             why.clone_into(&mut self.why);
@@ -93,27 +93,27 @@ impl<'a> Session<'a> {
         self.wake();
     }
 
-    /// Waits a little, hears the server, and tells it how things are.
+    /// Waits briefly, receives messages, and sends the figures.
     pub(super) fn turn(&mut self, stop: RawFd) -> io::Result<()> {
         let is_ending = !self.why.is_empty() || self.control.stop.load(Ordering::Relaxed);
         if is_ending || self.is_gone {
-            // What could wake it is known already, and would do so again and again.
+            // The wait would return at once, because its condition stays true.
             std::thread::sleep(Duration::from_millis(END_EVERY_MS as u64));
         } else {
             let (fd, has_unsent) = {
                 let channel = lock(self.channel);
                 (channel.descriptor(), channel.has_unsent())
             };
-            wait(&[(fd, has_unsent), (stop, false)], TELL_EVERY_MS)?;
+            wait(&[(fd, has_unsent), (stop, false)], FIGURES_EVERY_MS)?;
         }
         while !self.is_gone {
             let received = lock(self.channel).receive::<ToRecorder>();
             match received {
-                Ok(Received::Message(message)) => self.hear(message),
+                Ok(Received::Message(message)) => self.receive_message(message),
                 Ok(Received::Nothing) => break,
                 Ok(Received::End) => self.is_gone = true,
                 Err(error) => {
-                    self.release(&format!("the server is not understood: {error}"));
+                    self.release(&format!("invalid message from the server: {error}"));
                     break;
                 }
             }
@@ -121,24 +121,24 @@ impl<'a> Session<'a> {
         let figures = Figures::of(self.status);
         let now_us = sys::monotonic_us();
         let mut channel = lock(self.channel);
-        if !self.is_gone && (figures != self.told || now_us - self.told_us > SAY_EVERY_US) {
-            // One that does not read has its figures later: they are not worth memory.
+        if !self.is_gone && (figures != self.sent || now_us - self.sent_us > SAY_EVERY_US) {
+            // A server that does not read gets its figures later; they are not worth buffering.
             if !channel.has_unsent() {
                 self.is_gone = channel.send(&ToServer::Figures(Box::new(figures.clone()))).is_err();
-                (self.told, self.told_us) = (figures, now_us);
+                (self.sent, self.sent_us) = (figures, now_us);
             }
         }
         self.is_gone |= !self.is_gone && channel.flush().is_err();
         drop(channel);
         if self.is_gone {
-            // Later, too: a dying process loses one descriptor after the other.
+            // Checked in each turn: a dying process closes its descriptors one by one.
             self.is_alive.store(self.arena_file.is_owned(), Ordering::Relaxed);
             self.release("the server is gone");
         }
         Ok(())
     }
 
-    fn hear(&mut self, message: ToRecorder) {
+    fn receive_message(&mut self, message: ToRecorder) {
         let control = self.control;
         match message {
             ToRecorder::Settings(settings) => settings.apply(control),
@@ -152,7 +152,7 @@ impl<'a> Session<'a> {
                 control.rotate_now.store(true, Ordering::Relaxed);
             }
             ToRecorder::Request(Request::Flush) => control.flush_now.store(true, Ordering::Relaxed),
-            // SYNC retain: as in `Recorder::retain` of the server's side.
+            // SYNC retain: as in `Recorder::retain` on the server's side.
             ToRecorder::Request(Request::Retain) => {
                 control.retain_now.store(true, Ordering::Release);
             }
@@ -160,12 +160,12 @@ impl<'a> Session<'a> {
             ToRecorder::Request(Request::RetainFiles) => {
                 control.retain_files_now.store(true, Ordering::Release);
             }
-            ToRecorder::Release => self.release("the server wanted it"),
-            ToRecorder::Stop { patience_ms } => {
-                control.patience_ms.store(patience_ms, Ordering::Relaxed);
+            ToRecorder::Release => self.release("the server requested it"),
+            ToRecorder::Stop { timeout_ms } => {
+                control.stop_timeout_ms.store(timeout_ms, Ordering::Relaxed);
                 control.stop.store(true, Ordering::Relaxed);
             }
-            // Before the log was given away.
+            // Only valid before the log was released to the recorder.
             ToRecorder::Attach(_) | ToRecorder::Zone(_) | ToRecorder::Refuse(_) => {}
         }
         self.wake();

@@ -1,4 +1,4 @@
-//! Where server and recorder meet: a socket beside the arena.
+//! The socket beside the arena that connects server and recorder.
 
 use std::fs::File;
 use std::io;
@@ -13,21 +13,21 @@ use tacho_ring::sys;
 
 use crate::arena_file::name_prefix;
 
-/// Longer paths do not fit into the address of a socket, bytes.
+/// Longest path that fits into a socket address, bytes.
 const PATH_BYTES_MAX: usize = 100;
 
 const ENDING: &str = ".sock";
 
-/// A new name for the socket of a log directory (canonical path). It has the time and the process
-/// in it: the directory may be open to everybody, and a name that is known beforehand can be taken
-/// by another user.
+/// A new name for the socket of a log directory (canonical path). It contains the time and the
+/// process id: the directory may be writable for all users, and another user could take a
+/// predictable name.
 fn new_path(arena_directory: &Path, log_directory: &Path) -> PathBuf {
     let (prefix, now_us, pid) = (name_prefix(log_directory), sys::now_us(), std::process::id());
     arena_directory.join(format!("{prefix}{now_us}-{pid}{ENDING}"))
 }
 
-/// The sockets of a log directory that this process's user, or root, has made, the newest first.
-/// One of them is of the server that lives, if one lives. What others put there is passed over.
+/// The sockets of a log directory that were created by this process's user or root, newest first.
+/// If a server is alive, one of them is its socket. Sockets of other users are skipped.
 ///
 /// # Errors
 /// The directory cannot be listed.
@@ -64,14 +64,14 @@ pub struct Peer {
 }
 
 impl Peer {
-    /// Of a connection: who called `connect`, or `listen`.
+    /// The peer of a connection: the process that called `connect` or `listen`.
     ///
     /// # Errors
-    /// The system does not say.
+    /// The system call failed.
     pub fn of(stream: &UnixStream) -> io::Result<Peer> {
         let mut found = libc::ucred { pid: 0, uid: 0, gid: 0 };
         let mut bytes = size_of::<libc::ucred>() as libc::socklen_t;
-        // SAFETY: both pointers are valid for what the call writes, which `bytes` says.
+        // SAFETY: both pointers are valid for the bytes that the call writes, as given by `bytes`.
         let result = unsafe {
             libc::getsockopt(
                 stream.as_raw_fd(),
@@ -87,7 +87,7 @@ impl Peer {
         }
     }
 
-    /// Whether it may be told everything: it has this process's user, or is root.
+    /// Whether the peer may receive everything: it has this process's user, or is root.
     #[must_use]
     pub fn is_trusted(&self) -> bool {
         is_trusted(self.uid)
@@ -110,11 +110,11 @@ fn with_short<T>(path: &Path, f: impl FnOnce(&Path) -> io::Result<T>) -> io::Res
     f(&PathBuf::from(format!("/proc/self/fd/{}", directory.as_raw_fd())).join(name))
 }
 
-/// Listens, and says where. The caller holds the lock of the log: sockets that are there are of
-/// servers that died.
+/// Listens, and returns the socket's path. The caller holds the lock of the log: existing sockets
+/// belong to servers that died.
 ///
 /// # Errors
-/// The system refuses.
+/// The system call failed.
 pub fn listen(arena_directory: &Path, log_directory: &Path) -> io::Result<(UnixListener, PathBuf)> {
     for path in files(arena_directory, log_directory)? {
         match std::fs::remove_file(path) {
@@ -124,16 +124,16 @@ pub fn listen(arena_directory: &Path, log_directory: &Path) -> io::Result<(UnixL
     }
     let path = new_path(arena_directory, log_directory);
     let listener = with_short(&path, |path| UnixListener::bind(path))?;
-    // Until here others could connect: they are asked who they are.
+    // Until here other users could connect; the identity of each peer is checked.
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600))?;
     listener.set_nonblocking(true)?;
     Ok((listener, path))
 }
 
-/// Connects.
+/// Connects to the server.
 ///
 /// # Errors
-/// No process listens, or the system refuses.
+/// No process listens, or the system call failed.
 pub fn connect(arena_directory: &Path, log_directory: &Path) -> io::Result<UnixStream> {
     let mut refused = io::Error::from(io::ErrorKind::NotFound);
     for path in files(arena_directory, log_directory)? {
@@ -152,7 +152,7 @@ mod tests {
     const LOG: &str = "/var/lib/x/tacho";
 
     #[test]
-    fn what_others_put_there_is_passed_over() {
+    fn sockets_of_other_users_are_skipped() {
         let dir = tempfile::tempdir().unwrap();
         let (arenas, log) = (dir.path(), Path::new(LOG));
         let name = |end: &str| arenas.join(format!("{}{end}{ENDING}", name_prefix(log)));
@@ -164,7 +164,7 @@ mod tests {
         let (_listener, path) = listen(arenas, log).unwrap();
         assert_eq!(files(arenas, log).unwrap(), [path]);
         assert!(connect(arenas, log).is_ok());
-        // Only root can give a file away.
+        // Only root can change the owner of a file.
         if is_root() {
             let _theirs = UnixListener::bind(name("z")).unwrap();
             std::os::unix::fs::chown(name("z"), Some(12_345), None).unwrap();
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn both_know_each_other_however_long_the_path_is() {
+    fn peers_are_identified_with_paths_of_any_length() {
         let dir = tempfile::tempdir().unwrap();
         let long = dir.path().join("x".repeat(120));
         std::fs::create_dir(&long).unwrap();

@@ -1,4 +1,4 @@
-//! Arenas that the recorder outside looks at again and again, until their server is gone.
+//! Arenas that the recorder outside checks repeatedly until their server is gone.
 
 use std::collections::HashMap;
 use std::os::unix::fs::MetadataExt;
@@ -6,24 +6,25 @@ use std::path::{Path, PathBuf};
 
 use crate::arena_file::ArenaFile;
 
-/// Each is opened once: opening permits it to everybody of this user for a moment (`private_file`).
+/// Each is opened only once: opening briefly makes it accessible to all processes of this user
+/// (`private_file`).
 #[derive(Default)]
 pub(super) struct WatchedArenas(HashMap<PathBuf, Watched>);
 
 struct Watched {
     file: ArenaFile,
-    /// Device and inode: another file may get the name.
+    /// Device and inode: another file may get the same name.
     id: (u64, u64),
 }
 
 impl WatchedArenas {
-    /// Closes those that are not among these paths.
+    /// Closes arenas that are not among these paths.
     pub(super) fn keep_only(&mut self, paths: &[PathBuf]) {
         self.0.retain(|path, _| paths.contains(path));
     }
 
-    /// Whether there is an arena of this log (canonical path) that no process owns. One that cannot
-    /// be opened or read is not tried again and again; the next process that starts reports it.
+    /// Whether there is an arena of this log (canonical path) that no process owns. An arena that
+    /// cannot be opened or read is not retried; the next process that starts reports it.
     pub(super) fn is_dead(&mut self, path: &Path, log_directory: &Path) -> bool {
         let Ok(metadata) = path.symlink_metadata() else { return false };
         let id = (metadata.dev(), metadata.ino());

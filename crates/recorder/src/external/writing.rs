@@ -1,4 +1,4 @@
-//! The thread that writes the log of a server which is being served.
+//! The thread that writes the log of the server being served.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,9 +10,9 @@ use crate::arena_list;
 use crate::control::{Control, Log, Severity, Status};
 use crate::writer::Writer;
 
-/// How long a text that is in memory alone is waited for before the log is released, µs, if the
-/// server lives.
-const RELEASE_PATIENCE_US: i64 = 10_000_000;
+/// How long to wait, before the log is released, for a text that is only in memory, µs; only if the
+/// server is alive.
+const RELEASE_TIMEOUT_US: i64 = 10_000_000;
 
 /// How the writer's thread ends.
 pub(super) enum Written {
@@ -20,7 +20,7 @@ pub(super) enum Written {
     Stopped { is_drained: bool },
 }
 
-/// Writes until the log is to be released, or the server stops recording.
+/// Writes until the log must be released, or the server stops recording.
 pub(super) fn write(
     mut writer: Writer,
     control: &Control,
@@ -42,16 +42,16 @@ pub(super) fn write(
     let mut written = Written::Released;
     if control.release.load(Ordering::Relaxed) {
         if !is_alive.load(Ordering::Relaxed) {
-            writer.tell_recovery();
+            writer.announce_recovery();
         }
-        // What a dead server has left unwritten is in its arena, and the next server waits for the
-        // log.
-        while !writer.may_let_go()
+        // If the server is dead, its unwritten records are in its arena, and the next server waits
+        // for the log.
+        while !writer.may_release()
             && is_alive.load(Ordering::Relaxed)
-            && sys::monotonic_us() - since_us < RELEASE_PATIENCE_US
+            && sys::monotonic_us() - since_us < RELEASE_TIMEOUT_US
         {
             writer.round();
-            // It waits for the producer of a text, which is running.
+            // The writer waits for the producer of a text, which is running.
             std::thread::sleep(Duration::from_millis(5));
         }
     } else {
@@ -69,14 +69,14 @@ pub(super) fn write(
     written
 }
 
-/// Writes everything and the `stop` line, as long as the server has patience, and lives.
+/// Writes everything and the `stop` line, until the server's timeout or death.
 fn finish(writer: &mut Writer, control: &Control, since_us: i64) -> bool {
     loop {
         if writer.finish() {
             return true;
         }
-        let patience_us = control.patience_ms.load(Ordering::Relaxed) as i64 * 1_000;
-        let is_over = sys::monotonic_us() - since_us > patience_us;
+        let timeout_us = control.stop_timeout_ms.load(Ordering::Relaxed) as i64 * 1_000;
+        let is_over = sys::monotonic_us() - since_us > timeout_us;
         if is_over || control.release.load(Ordering::Relaxed) {
             return false;
         }

@@ -1,4 +1,4 @@
-//! One connection's statements: what is open, what ends what, and whose an error is.
+//! The statements of one connection: which are open, which end belongs to which, whose an error is.
 
 use tacho_ring::codec::{
     PRESENT_INNERMOST, PRESENT_OUTERMOST, PRESENT_QUERY_TIME, PRESENT_REMAINDER, RecordKind,
@@ -8,45 +8,44 @@ use super::partial::{Partial, RecordPlace};
 use super::waiting::Stashed;
 use crate::drain::{EndParts, Head, Ref};
 
-/// So many statements of a connection can be open: the server allows 255 calls in each other, and
-/// what each of them executes. If there are more, ends are missing, and memory must not be the
-/// price.
+/// How many statements of a connection can be open: the server allows 255 nested calls, and each
+/// executes a statement. More means that ends are missing; this limit bounds the memory.
 pub(super) const OPEN_MAX: usize = 1024;
 
 /// The server's error number for a statement that was killed.
 pub(super) const ER_QUERY_INTERRUPTED: u32 = 1317;
 
-/// What the start of a statement left behind for its line.
+/// The start of a statement, as far as its line needs it.
 #[derive(Clone, Debug)]
 pub enum Start {
     /// Its record.
     Record(RecordPlace),
-    /// It is in the file already, as a `running` line.
+    /// Already in the file, as a `running` line.
     Running {
         /// `seq` of that line.
         seq: u64,
-        /// What its other lines need to know.
+        /// State for the statement's other lines.
         carry_over: Box<CarryOver>,
     },
 }
 
-/// What is kept of a statement whose start is in the file.
+/// State of a statement whose start is in the file.
 #[derive(Clone, Debug)]
 pub struct CarryOver {
     /// The strings of its start, in the order of `STRING_*`. Empty after a restart.
     pub strings: Vec<Vec<u8>>,
-    /// There was a secret in its text.
+    /// Its text had a secret.
     pub has_secret: bool,
-    /// If it prepares another text, that is a literal in its own.
+    /// If it prepares another text, that text is a literal in its own.
     pub shows_prepared: bool,
-    /// A rule of the filter keeps its literals, or its whole text, out of the log.
+    /// A filter rule keeps its literals, or its whole text, out of the log.
     pub no_literals: bool,
-    /// Number and message of the last error that it met before its last `running` line.
+    /// Number and message of its last error before its last `running` line.
     pub error: Option<(u32, Vec<u8>)>,
 }
 
 impl Default for CarryOver {
-    /// Of a statement from before a restart: its text may have had anything.
+    /// For a statement from before a restart: assumes that its text had secrets.
     fn default() -> CarryOver {
         CarryOver {
             strings: Vec::new(),
@@ -63,7 +62,7 @@ impl Default for CarryOver {
 pub struct Open {
     /// Its start.
     pub start: Start,
-    /// Errors and tables on the way, and the new text of one that was rewritten.
+    /// Its errors and tables, and its rewritten text.
     pub extras: Vec<RecordPlace>,
     /// Number within its connection.
     pub rec_no: u64,
@@ -79,13 +78,13 @@ pub struct Open {
     pub text_bytes: u32,
     /// Its producer waits until its line is in the file.
     pub awaited: bool,
-    /// It is what follows another statement in its packet, and may never run.
+    /// It is the rest of a packet after another statement, and may never run.
     pub remainder: bool,
     /// An error with its own query id was announced.
     pub failed: bool,
     /// An inner statement with its query id ended, with this error number.
     pub(super) inner_errno: Option<u32>,
-    /// When that was, µs.
+    /// Time of that end, µs.
     pub(super) inner_end_us: i64,
 }
 
@@ -113,7 +112,7 @@ impl Open {
         }
     }
 
-    /// Whether an end (or a point that turns out to be one) belongs to this start.
+    /// Whether an end (or a point that proves to be one) belongs to this start.
     pub(super) fn matches(&self, head: &Head, end_bytes: u32) -> bool {
         if head.text_id == 0 {
             return self.query_id != 0 && self.query_id == head.query_id;
@@ -122,16 +121,16 @@ impl Open {
             && self.text_id == head.text_id
             && (self.query_id == head.query_id
                 || end_bytes <= self.text_bytes
-                // Of what follows in a packet, only the beginning was kept.
+                // Of the rest of a packet, only the beginning was kept.
                 || self.remainder)
     }
 
-    /// Whether it has ended with the statement in it, unless an end of its own follows at once.
+    /// Whether it ended with the statement inside it, unless its own end follows at once.
     pub(super) fn has_ended(&self) -> bool {
         self.inner_errno.is_some() && !self.awaited
     }
 
-    /// Whether it must have ended, though nothing said so, when another statement starts.
+    /// Whether it must have ended, although no record says so, when another statement starts.
     pub(super) fn is_over(&self, next: &Head) -> bool {
         if next.present & PRESENT_OUTERMOST != 0 {
             // A restored statement may be one that began inside of this one.
@@ -140,7 +139,7 @@ impl Open {
         self.inner_errno.is_some()
     }
 
-    /// It is over, though no record says so.
+    /// Closes it although no record says that it ended.
     fn closed(self, conn: u64, end_ts_us: i64) -> Ready {
         let ending = match self.inner_errno {
             Some(errno) => Ending::Derived(errno),
@@ -158,20 +157,20 @@ impl Open {
 /// How a statement ended.
 #[derive(Clone, Debug)]
 pub enum Ending {
-    /// This record says it.
+    /// According to this record.
     Record(RecordPlace),
-    /// This record says it, and has been read.
+    /// According to this record, which has been read.
     Read {
         /// The record.
         at: Ref,
-        /// What it says.
+        /// Content of the record.
         end: StatementEnd,
     },
-    /// Together with the statement around it or in it, with this error number.
+    /// Together with the statement around it or inside it, with this error number.
     Derived(u32),
-    /// It will never be known.
+    /// Unknown for ever.
     Unknown,
-    /// It has not.
+    /// Not yet.
     Running,
 }
 
@@ -206,18 +205,18 @@ pub enum Ready {
         /// When it ended, µs.
         end_ts_us: i64,
     },
-    /// A record that has a line of its own, with the error message that came before it.
+    /// A record that has a line of its own, with the error message that preceded it.
     Single {
         /// The record.
         place: RecordPlace,
-        /// Connection and `rec_no`, when its producer waits until its line is in the file.
+        /// Connection and `rec_no`, if its producer waits until its line is in the file.
         awaited: Option<(u64, u64)>,
         /// Error message.
         error: Option<RecordPlace>,
         /// When it happened, µs.
         ts_us: i64,
     },
-    /// Records that are not worth a line of their own.
+    /// Records that do not deserve a line of their own.
     Nothing {
         /// The records.
         at: Vec<Ref>,
@@ -225,7 +224,7 @@ pub enum Ready {
 }
 
 impl Ready {
-    /// When it was complete, µs: the order of lines in the file.
+    /// When it was complete, µs: lines in the file have this order.
     pub fn ts_us(&self) -> i64 {
         match self {
             Ready::Statement { end_ts_us, .. } => *end_ts_us,
@@ -235,8 +234,8 @@ impl Ready {
     }
 }
 
-/// When a statement ended, µs: the record of its end may know that to the second only. `None`: it
-/// does not say how long it took.
+/// When a statement ended, µs; more exact than the record of its end, which may have whole seconds.
+/// `None`: the record does not say how long it took.
 fn end_of(start_us: i64, head: &Head) -> Option<i64> {
     let parts = head.end.filter(|_| head.present & PRESENT_QUERY_TIME != 0)?;
     start_us.checked_add_unsigned(parts.figures[3])
@@ -253,28 +252,28 @@ pub(super) struct PendingError {
 pub(super) struct Conn {
     /// `rec_no` of the record that comes next; 0 = not known.
     pub(super) expected: u64,
-    /// The same in the epoch before.
+    /// The same in the previous epoch.
     pub(super) expected_before: u64,
     pub(super) open: Vec<Open>,
     pub(super) stash: Vec<Stashed>,
-    /// Records that wait until time can tell their order.
+    /// Records that wait until their order can be determined by time.
     pub(super) loose: Vec<Stashed>,
     pub(super) partial: Option<Partial>,
-    /// An error that came while no statement was open.
+    /// An error that arrived while no statement was open.
     pub(super) pending_error: Option<PendingError>,
     /// Query id of the statement that ended last.
     pub(super) last_query_id: u64,
     /// The latest time of its records: a clock that lags must not reorder a connection.
     pub(super) last_ts_us: i64,
     /// `rec_no` of a record whose beginning is gone with the writer that had it, and that is
-    /// counted as lost: whatever else of it comes is nothing. 0 = there is none.
+    /// counted as lost: its other fragments are ignored. 0 = none.
     pub(super) broken: u64,
-    /// It has ended, and nothing of it waits: it is to be forgotten.
+    /// It has ended, and none of its records waits: forget it.
     pub(super) is_gone: bool,
 }
 
 impl Conn {
-    /// The next record, whole; its place becomes part of a line.
+    /// Applies the next record, whole; its place becomes part of a line.
     pub(super) fn apply(
         &mut self,
         head: &Head,
@@ -282,7 +281,7 @@ impl Conn {
         awaited: bool,
         ready: &mut Vec<Ready>,
     ) {
-        // A start, too: it may close what was open before.
+        // Starts as well: a start may close what was open before.
         self.last_ts_us = self.last_ts_us.max(head.ts_us);
         let ts_us = self.last_ts_us;
         // Notices and changes of settings have no errors.
@@ -354,7 +353,7 @@ impl Conn {
         }
     }
 
-    /// Which of the open statements an end, or a point that turns out to be one, belongs to.
+    /// The open statement that an end, or a point that proves to be one, belongs to.
     fn ended_by(&self, head: &Head) -> Option<usize> {
         if head.kind == RecordKind::Point {
             return self.open.iter().rposition(|open| open.matches(head, head.text_bytes));
@@ -368,7 +367,7 @@ impl Conn {
         }
     }
 
-    /// Ends the statement at `found`, and everything that was nested in it.
+    /// Ends the statement at `found`, and everything that is nested in it.
     fn end(
         &mut self,
         found: usize,
@@ -378,8 +377,8 @@ impl Conn {
         ready: &mut Vec<Ready>,
     ) {
         let conn = head.conn;
-        let told = self.open.get(found).and_then(|open| end_of(open.ts_us, head));
-        self.last_ts_us = self.last_ts_us.max(told.unwrap_or(i64::MIN));
+        let reported_us = self.open.get(found).and_then(|open| end_of(open.ts_us, head));
+        self.last_ts_us = self.last_ts_us.max(reported_us.unwrap_or(i64::MIN));
         let end_ts_us = self.last_ts_us;
         if found + 1 < self.open.len() {
             for open in self.open.drain(found + 1..).rev() {
@@ -387,8 +386,8 @@ impl Conn {
                 ready.push(Ready::Statement { conn, open, ending, end_ts_us });
             }
         }
-        // What a stored program executes has got a query id of its own by its end. Where the server
-        // tells no query ids, nothing follows from them.
+        // A statement of a stored program has a query id of its own at its end. If the server
+        // reports no query ids, nothing can be inferred.
         if let [.., outer, open] = &mut self.open[..]
             && open.query_id != 0
             && outer.query_id == open.query_id
@@ -398,8 +397,8 @@ impl Conn {
             outer.inner_end_us = end_ts_us;
         }
         if let Some(open) = self.open.last_mut().filter(|_| awaited) {
-            // The producer of the end waits for the line; that of the start does not any more,
-            // or waits for an earlier number.
+            // The producer of the end waits for the line; that of the start no longer waits, or
+            // waits for an earlier number.
             open.awaited = true;
             open.rec_no = head.rec_no;
         }
@@ -415,7 +414,7 @@ impl Conn {
         ready.push(Ready::Statement { conn, open, ending, end_ts_us });
     }
 
-    /// Closes open statements from the innermost outwards, as long as `over` says so.
+    /// Closes open statements from the innermost outwards, as long as `over` returns true.
     fn close_while(
         &mut self,
         conn: u64,
@@ -442,8 +441,8 @@ impl Conn {
             && self.pending_error.is_none()
     }
 
-    /// An error with which no other event came: it is a line of its own, unless it is a second
-    /// message of the statement that has just ended.
+    /// An error without any other event: it gets a line of its own, unless it is a second message
+    /// of the statement that has just ended.
     pub(super) fn lone_error(&self, error: PendingError) -> Ready {
         if error.query_id != 0 && error.query_id == self.last_query_id {
             return Ready::Nothing { at: error.place.refs() };
@@ -451,13 +450,13 @@ impl Conn {
         Ready::Single { place: error.place, awaited: None, error: None, ts_us: error.ts_us }
     }
 
-    /// Decides whether an error that waits belongs to this record; if not, it is done with.
+    /// Decides whether a waiting error belongs to this record; otherwise writes it alone.
     fn settle_error(&mut self, next: &Head, ready: &mut Vec<Ready>) {
         let Some(error) = &self.pending_error else { return };
         let belongs = match next.kind {
             // A failed login, or a client that was refused as another user.
             RecordKind::Connect | RecordKind::ChangeUser => true,
-            // The session ends because of it: the server has no new statement at that time.
+            // The error ends the session: the server has no new statement at that time.
             RecordKind::Disconnect => {
                 error.query_id == self.last_query_id || self.last_query_id == 0
             }

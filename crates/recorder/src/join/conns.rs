@@ -1,11 +1,11 @@
-//! The connections that something is kept for.
+//! The connections that have state.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
 use super::conn::Conn;
 
-/// Connection ids are the server's own: they need spreading, not protection.
+/// Connection ids are the server's own: the hash must spread them, not resist attacks.
 #[derive(Default)]
 struct IdHasher(u64);
 
@@ -23,19 +23,19 @@ impl Hasher for IdHasher {
     }
 }
 
-/// Connections by their ids. The one that was asked for last is found without a search: a chunk of
-/// the arena is of one thread, so that the next record is mostly of the same connection.
+/// Connections by id. The last one that was accessed is found without a search: a chunk of the
+/// arena belongs to one thread, so the next record mostly has the same connection.
 #[derive(Default)]
 pub(super) struct Conns {
-    /// In no order, and without a gap.
+    /// Unordered and dense.
     all: Vec<(u64, Conn)>,
     places: HashMap<u64, usize, BuildHasherDefault<IdHasher>>,
-    /// The place of the one that was asked for last, if it still is there.
+    /// Index of the last one that was accessed, if it still exists.
     last: usize,
 }
 
 impl Conns {
-    /// One that may be new.
+    /// The connection, created if it is new.
     #[inline]
     pub(super) fn entry(&mut self, id: u64) -> &mut Conn {
         if self.all.get(self.last).is_none_or(|(last, _)| *last != id) {
@@ -81,7 +81,7 @@ impl Conns {
         self.all.iter_mut().map(|(id, conn)| (*id, conn))
     }
 
-    /// All of them; none is left.
+    /// Removes and returns all of them.
     pub(super) fn take(&mut self) -> Vec<(u64, Conn)> {
         std::mem::take(self).all
     }
@@ -98,7 +98,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-        /// Each step looks for a connection, or forgets it; a few ids, so that most come again.
+        /// Each step accesses or removes a connection; with few ids, so that most are repeated.
         #[test]
         fn each_connection_is_found_until_it_is_removed(
             steps in prop::collection::vec((0..8_u64, any::<bool>()), 0..100),

@@ -1,10 +1,10 @@
-//! Records that no number puts behind the one before them: those of a connection without a session
+//! Records whose order in their connection no number gives: those of a connection without a session
 //! slot, and the first one after a connection got a slot.
 //!
-//! The pass that finds such a record may have missed an earlier one: it was committed before, but
-//! to a chunk that the pass had already looked at. The next whole pass finds it. So these records
-//! wait until that pass has ended, and so does whatever else the connection records meanwhile. Then
-//! they are put into the order of their times, as after a crash.
+//! The pass that finds such a record may have missed an earlier one: that was committed before, but
+//! to a chunk that the pass had already read. The next whole pass finds it. These records therefore
+//! wait until that pass has ended, and so do later records of the connection. Then they are sorted
+//! by time, as after a crash.
 
 use tacho_ring::codec::RecordKind;
 use tacho_ring::layout::FRAGMENT_FIRST;
@@ -27,12 +27,12 @@ impl Conn {
     #[inline(never)]
     fn has_unknown_past(&self, head: &Head) -> bool {
         let begins = head.fragment <= FRAGMENT_FIRST;
-        // A connection's slot is mostly its own from its beginning on.
+        // Usually a connection has its own slot from its beginning.
         let is_known = head.kind == RecordKind::Connect || head.rec_no == self.expected;
         begins && (head.rec_no == 0 || !is_known)
     }
 
-    /// A pass has ended: takes what comes before a record that an earlier pass has found.
+    /// A pass has ended: takes the records that precede one that an earlier pass found.
     fn settle_loose(&mut self, pass: u64, counts: &mut Counts, ready: &mut Vec<Ready>) {
         self.sort_loose();
         let ripe = self.loose.iter().rposition(|s| s.pass < pass).map_or(0, |last| last + 1);
@@ -49,23 +49,23 @@ impl Conn {
         if counts.stashed > 0 {
             self.unstash(counts, ready);
         }
-        // Where the clock was set back, something may have come behind the end of the connection.
+        // If the clock was set back, a record may follow the end of the connection.
         self.is_gone &= self.is_quiet();
     }
 
-    /// Puts what waits into the order in which it happened.
+    /// Sorts the waiting records into the order in which they happened.
     pub(super) fn sort_loose(&mut self) {
         recover::sort(&mut self.loose, |s: &Stashed| (&s.head, &s.at));
     }
 }
 
 impl Join {
-    /// Whether records wait that another whole pass can put into order.
+    /// Whether records wait that another whole pass can order.
     pub fn has_loose(&self) -> bool {
         self.counts.loose > 0
     }
 
-    /// A pass has ended: takes what comes before records that an earlier pass has found.
+    /// A pass has ended: takes the records that precede those that an earlier pass found.
     pub(super) fn settle_loose(&mut self, ready: &mut Vec<Ready>) {
         if self.counts.loose == 0 {
             return;

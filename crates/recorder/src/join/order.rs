@@ -17,8 +17,8 @@ impl Conn {
             None => {
                 begins && (head.rec_no == self.expected || head.rec_no <= self.due(head.rec_no))
             }
-            // Whatever comes after a record in fragments, numbered or not, was recorded after
-            // its last fragment, and this pass may have missed that one.
+            // A record that follows one in fragments, numbered or not, was recorded after its last
+            // fragment, which this pass may have missed.
             Some(partial) => {
                 head.rec_no == partial.head.rec_no
                     && (begins || partial.next == head.fragment_number)
@@ -26,26 +26,26 @@ impl Conn {
         }
     }
 
-    /// The number that comes next in the epoch of this one.
+    /// The number that is due in the epoch of this one.
     ///
-    /// Epochs are no order: their numbers begin anew. A connection has another one when it has
-    /// got another slot, and each record in fragments of a connection without a slot has one of
-    /// its own; so that of the records before is remembered, whose last may come late.
+    /// Epochs have no order: their numbers wrap. A connection gets another epoch with another slot,
+    /// and each fragmented record of a connection without a slot has an epoch of its own. The
+    /// previous epoch's number is therefore kept, because its last record may arrive late.
     fn due(&self, rec_no: u64) -> u64 {
         let epoch = session::epoch_of(rec_no);
         let is_of = |known: &u64| *known != 0 && session::epoch_of(*known) == epoch;
         let known = [self.expected, self.expected_before].into_iter().find(is_of);
-        // A slot of the session table begins to count at 1.
+        // Counting begins at 1 in each slot of the session table.
         known.unwrap_or((epoch << session::REC_NO_BITS) + 1)
     }
 
-    /// What comes after this one is next. The highest number, which only a damaged record has, has
-    /// none after it.
+    /// The record after this one is due next. The highest number, which only a damaged record has,
+    /// has no successor.
     pub(super) fn expect_after(&mut self, rec_no: u64) {
         self.expect(rec_no.saturating_add(1));
     }
 
-    /// `rec_no` comes next in its epoch.
+    /// `rec_no` is due next in its epoch.
     pub(super) fn expect(&mut self, rec_no: u64) {
         if session::epoch_of(rec_no) != session::epoch_of(self.expected) {
             self.expected_before = self.expected;
@@ -53,7 +53,7 @@ impl Conn {
         self.expected = rec_no;
     }
 
-    /// The next record.
+    /// Takes the next record.
     #[inline]
     pub(super) fn take(
         &mut self,
@@ -62,7 +62,7 @@ impl Conn {
         counts: &mut Counts,
         ready: &mut Vec<Ready>,
     ) {
-        // Nearly all are whole.
+        // Nearly all records are whole.
         if head.fragment == FRAGMENT_WHOLE && self.partial.is_none() {
             self.take_whole(head, at, ready);
         } else {
@@ -72,7 +72,7 @@ impl Conn {
 
     #[inline]
     fn take_whole(&mut self, head: &Head, at: Ref, ready: &mut Vec<Ready>) {
-        // A record without a number says nothing of those that have one.
+        // A record without a number says nothing about those that have one.
         if head.rec_no != 0 {
             self.expect_after(head.rec_no);
         }
@@ -85,8 +85,8 @@ impl Conn {
         if head.fragment <= FRAGMENT_FIRST
             && let Some(given_up) = self.partial.take()
         {
-            // A record that comes in the place of one that is incomplete: the producer gave
-            // that one up (and counted it).
+            // Another record in place of an incomplete one: the producer gave that one up (and
+            // counted it).
             counts.partials -= 1;
             ready.push(Ready::Nothing { at: given_up.refs() });
         }
@@ -112,7 +112,7 @@ impl Conn {
                     return;
                 };
                 if partial.next != head.fragment_number {
-                    partial.go_on_with(head.fragment_number);
+                    partial.resume_with(head.fragment_number);
                 }
                 partial.more.push(at);
                 partial.next = if partial.next == u16::MAX { 1 } else { partial.next + 1 };
@@ -129,7 +129,7 @@ impl Conn {
         }
     }
 
-    /// Takes what has waited, as far as its turn has come.
+    /// Takes waiting records, as far as they are due.
     pub(super) fn unstash(&mut self, counts: &mut Counts, ready: &mut Vec<Ready>) {
         loop {
             let found = self.stash.iter().position(|s| self.is_next(&s.head));
@@ -140,7 +140,7 @@ impl Conn {
         }
     }
 
-    /// Goes on behind a gap. Returns how many records are missing.
+    /// Continues after a gap. Returns how many records are missing.
     pub(super) fn give_up_gap(&mut self, counts: &mut Counts, ready: &mut Vec<Ready>) -> u64 {
         let Some(lowest) =
             self.stash.iter().min_by_key(|s| (s.head.rec_no, s.head.fragment_number))
@@ -152,9 +152,9 @@ impl Conn {
             && partial.head.rec_no == rec_no
             && lowest.head.fragment > FRAGMENT_FIRST
         {
-            // What is missing was in the memory of a writer that died. (Its line says that its text
-            // is damaged, and is counted as such.)
-            partial.go_on_with(lowest.head.fragment_number);
+            // The missing part was in the memory of a writer that died. (Its line says that the
+            // text is damaged, and is counted as such.)
+            partial.resume_with(lowest.head.fragment_number);
             self.unstash(counts, ready);
             return 0;
         }
@@ -163,13 +163,13 @@ impl Conn {
         if let Some(partial) = self.partial.take() {
             counts.partials -= 1;
             ready.push(Ready::Nothing { at: partial.refs() });
-            // Its producer gave it up and counted it, or the pass met the damage and did.
+            // The record was already counted: by its producer, which gave it up, or as damaged.
             gap = gap.saturating_sub(1);
         }
         self.expect(rec_no);
         if beginning_is_gone {
-            // No record begins here: without this the rest would wait, and hold its chunks,
-            // for ever.
+            // No record begins here: without this, the rest would wait for ever and hold its
+            // chunks.
             let (rest, stash): (Vec<Stashed>, _) =
                 std::mem::take(&mut self.stash).into_iter().partition(|s| s.head.rec_no == rec_no);
             self.stash = stash;

@@ -1,4 +1,4 @@
-//! Where a record is: in one piece, or in fragments that come in one by one.
+//! Where a record is: in one piece, or in fragments that arrive one by one.
 
 use crate::drain::{Head, Ref};
 
@@ -7,11 +7,11 @@ use crate::drain::{Head, Ref};
 pub enum RecordPlace {
     /// In the arena: the record, and the further fragments of its text.
     Arena(Ref, Vec<Ref>),
-    /// Its beginning was taken out of the arena before it was complete; the last fragments
-    /// are still there.
+    /// Its beginning was moved out of the arena before it was complete; the last fragments are
+    /// still there.
     Memory(Box<EarlyRecord>, Vec<Ref>),
-    /// As [`RecordPlace::Arena`], and some of the fragments between are gone: taken out of the
-    /// arena by a writer that died with them.
+    /// As [`RecordPlace::Arena`], but some fragments in between are gone: moved out of the arena by
+    /// a writer that died with them.
     Torn(Ref, Vec<Ref>),
 }
 
@@ -27,21 +27,21 @@ impl RecordPlace {
     }
 }
 
-/// A record in fragments that had to leave the arena.
+/// A fragmented record that had to leave the arena.
 #[derive(Clone, Debug, Default)]
 pub struct EarlyRecord {
     /// The first fragment.
     pub first: Vec<u8>,
-    /// The text as far as it was taken out, that of `first` included.
+    /// The text as far as it was moved out, including that of `first`.
     pub text: Vec<u8>,
-    /// Why there is none.
+    /// Why there is no text.
     pub no_text: Option<NoText>,
-    /// How many of the fragments that were still in the arena when the record was complete
-    /// have been added to `text`.
+    /// How many of the fragments that were still in the arena when the record was complete have
+    /// been added to `text`.
     pub gathered: usize,
 }
 
-/// Why a record is without its text.
+/// Why a record has no text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoText {
     /// A part of it cannot be read.
@@ -50,19 +50,19 @@ pub enum NoText {
     NoMemory,
 }
 
-/// A record in fragments whose end has not come yet.
+/// A fragmented record whose last fragment has not arrived.
 #[derive(Debug)]
 pub struct Partial {
     /// Head of its first fragment.
     pub head: Head,
-    /// The first fragment, as long as it is in the arena: also when it was copied to `early`, if
-    /// there is room for it, so that whoever takes over knows whose record it is.
+    /// The first fragment, while it is in the arena. It also stays there after it was copied to
+    /// `early`, if there is space, so that the next writer knows whose record it is.
     pub first: Option<Ref>,
     /// The other fragments in the arena.
     pub more: Vec<Ref>,
-    /// What was taken out.
+    /// The part that was moved out.
     pub early: Option<Box<EarlyRecord>>,
-    /// Fragments between are gone, see [`RecordPlace::Torn`].
+    /// Fragments in between are gone, see [`RecordPlace::Torn`].
     pub is_torn: bool,
     /// Its producer has to wait for the line.
     pub awaited: bool,
@@ -70,8 +70,8 @@ pub struct Partial {
 }
 
 impl Partial {
-    /// The next fragment is this one; those in between are gone.
-    pub(super) fn go_on_with(&mut self, fragment_number: u16) {
+    /// Continues with this fragment; those in between are gone.
+    pub(super) fn resume_with(&mut self, fragment_number: u16) {
         self.next = fragment_number;
         self.is_torn = true;
         if let Some(early) = &mut self.early {
@@ -89,7 +89,7 @@ impl Partial {
             (Some(first), None) => RecordPlace::Arena(first, self.more),
             (first, early) => {
                 let mut early = early.unwrap_or_default();
-                // It is in the text already.
+                // Already part of the text.
                 early.gathered = usize::from(first.is_some());
                 RecordPlace::Memory(early, first.into_iter().chain(self.more).collect())
             }

@@ -23,7 +23,7 @@ use RecordKind::{Disconnect, End, Error, Point, Start as Begin};
 impl Feed {
     fn new(steps: &[Step]) -> Feed {
         let mut feed = Feed { join: Join::default(), ready: Vec::new(), rec_no: 0 };
-        feed.join.go_on_behind(1, 0, 0, &mut feed.ready);
+        feed.join.resume_after(1, 0, 0, &mut feed.ready);
         for step in steps {
             feed.add(*step);
         }
@@ -37,7 +37,7 @@ impl Feed {
         });
     }
 
-    /// One record of another kind than a [`Step`] can be: `change` makes it out of a usual one.
+    /// Adds a record that a [`Step`] cannot describe: `change` modifies a usual one.
     fn add_head(&mut self, change: impl FnOnce(&mut Head)) {
         self.rec_no += 1;
         let mut head = Head {
@@ -62,8 +62,8 @@ impl Feed {
         self.join.add(&head, at, &mut self.ready);
     }
 
-    /// What has become a line: text id of the start (0: a line without a start), and whether its
-    /// end was told or else its error number.
+    /// The lines so far: text id of the start (0: no start), and `Ok` if the end was recorded,
+    /// otherwise the inferred error number.
     fn lines(&self) -> Vec<(u64, Result<(), u32>)> {
         let line = |ready: &Ready| match ready {
             Ready::Statement { open, ending: Ending::Record(_), .. } => {
@@ -86,7 +86,7 @@ fn a_call_outlives_its_statements() {
         (Begin, 7, 100, PRESENT_OUTERMOST, 0),
         (Begin, 7, 200, 0, 0),
         (End, 8, 200, 0, 0),
-        // The server calls the next one by the id of the last.
+        // The server starts the next one with the id of the last.
         (Begin, 8, 300, 0, 0),
         (Error, 9, 300, 0, 1062),
         (End, 9, 300, 0, 1062),
@@ -108,12 +108,12 @@ fn a_statement_ends_when_its_query_time_is_over() {
         }
     };
     feed.add_head(|head| head.ts_us = 5_700_000);
-    // The time of its end is not known better than that.
+    // The time of the end is not known more exactly.
     feed.add_head(end(5_000_000, 250));
-    // Whatever a clock does that is set back, a connection's lines stay in their order.
+    // Even if the clock is set back, a connection's lines stay in their order.
     feed.add_head(|head| head.ts_us = 4_000_000);
     feed.add_head(end(4_000_000, 3));
-    // And no query time of a damaged arena is more than a number.
+    // A query time from a damaged arena does not overflow.
     feed.add_head(|head| head.ts_us = 6_000_000);
     feed.add_head(end(6_000_000, u64::MAX));
     let times: Vec<i64> = feed.ready.iter().map(Ready::ts_us).collect();
@@ -132,21 +132,21 @@ fn what_follows_in_a_packet_may_have_statements_inside() {
 }
 
 #[test]
-fn what_never_ran_was_interrupted() {
+fn statements_that_never_ran_were_interrupted() {
     let mut feed = Feed::new(&[(Begin, 0, 100, PRESENT_REMAINDER, 0)]);
     feed.add((Begin, 9, 500, PRESENT_OUTERMOST, 0));
     assert_eq!(feed.lines(), [(100, Err(ER_QUERY_INTERRUPTED))]);
 }
 
 #[test]
-fn statements_without_an_end_do_not_gather_in_memory() {
+fn statements_without_an_end_do_not_accumulate_in_memory() {
     let mut feed = Feed::new(&[(Begin, 7, 100, PRESENT_OUTERMOST, 0)]);
     let count = 3 * OPEN_MAX as u64;
     for number in 0..count {
         feed.add((Begin, 1_000 + number, 1_000 + number, 0, 0));
     }
     assert_eq!(feed.join.open_since(i64::MAX).count(), OPEN_MAX);
-    // The innermost went each time, and it is unknown how they ended.
+    // Each time the innermost one was closed, with an unknown outcome.
     assert_eq!(feed.ready.len() as u64, count + 1 - OPEN_MAX as u64);
     let unknown = |r: &Ready| matches!(r, Ready::Statement { ending: Ending::Unknown, .. });
     assert!(feed.ready.iter().all(unknown));
@@ -178,7 +178,7 @@ fn a_failed_execute_is_never_taken_for_a_running_statement() {
     ]);
     assert_eq!(feed.lines(), [(200, Ok(()))]);
     assert_eq!(feed.join.open_since(i64::MAX).count(), 0);
-    // Its own end may still be on its way, if it is an EXECUTE IMMEDIATE.
+    // Its own end may still follow, if it is an EXECUTE IMMEDIATE.
     feed.join.close_over(3, &mut feed.ready);
     assert_eq!(feed.lines().len(), 1);
     feed.join.close_over(4, &mut feed.ready);
@@ -186,12 +186,12 @@ fn a_failed_execute_is_never_taken_for_a_running_statement() {
 }
 
 #[test]
-fn an_end_without_text_goes_by_the_query_id() {
+fn an_end_without_text_is_matched_by_query_id() {
     let feed = Feed::new(&[(Begin, 7, 100, PRESENT_OUTERMOST, 0), (End, 7, 0, 0, 0)]);
     assert_eq!(feed.lines(), [(100, Ok(()))]);
 }
 
-/// It is a line by itself, ends nothing, and is not what an error was about.
+/// A notice is a line of its own, ends nothing, and does not take a waiting error.
 #[test]
 fn a_notice_takes_nothing_from_the_statement_around_it() {
     let feed = Feed::new(&[
@@ -228,8 +228,8 @@ fn an_error_of_its_own_is_not_put_on_the_next_line() {
     assert_eq!((feed.lines().len(), with_error(&feed)), (1, 1));
 }
 
-/// A connection that has no number for its records, or gets others: more connections than
-/// slots, or one that comes back after a long time.
+/// A connection without numbers for its records, or with changing ones: more connections than
+/// slots, or one that resumes after a long time.
 struct Orderless {
     join: Join,
     ready: Vec<Ready>,
@@ -266,7 +266,7 @@ impl Orderless {
         Orderless { join: Join::default(), ready: Vec::new() }
     }
 
-    /// A point with this number and query id, or a piece of one.
+    /// Adds a point with this number and query id, or a fragment of one.
     fn add(&mut self, rec_no: u64, query_id: u64, fragment: u8, fragment_number: u16) {
         let head = Head { fragment, fragment_number, rec_no, ..point(query_id) };
         let at = Ref { chunk: 0, position: query_id as u32 * 64, bytes: 64 };
@@ -277,8 +277,8 @@ impl Orderless {
         self.add(rec_no, query_id, FRAGMENT_WHOLE, 0);
     }
 
-    /// Ends the pass, and lets some more follow; returns the query ids of the lines, in order, and
-    /// how many records are said to be lost.
+    /// Ends the pass and some more; returns the query ids of the lines, in order, and how many
+    /// records are reported as lost.
     fn end(&mut self) -> (Vec<u32>, u64) {
         for _ in 0..5 {
             self.join.end_pass(&mut self.ready);
@@ -292,11 +292,11 @@ impl Orderless {
     }
 }
 
-/// The pass came by the chunk of the last fragment before it was there, and saw what was
-/// recorded after it: the large record was dropped, and nobody counted it.
+/// The pass read the chunk of the last fragment before that was there, and found later records: the
+/// large record was dropped without being counted.
 #[test]
-fn what_follows_an_untracked_record_in_fragments_waits_for_the_rest() {
-    // Another one in fragments, which has an epoch of its own, or one without any number.
+fn records_after_an_untracked_record_in_fragments_wait_for_its_rest() {
+    // Another fragmented record, which has an epoch of its own, or a record without any number.
     for next in [epoch(9), epoch(2), 0] {
         let mut all = Orderless::new();
         all.join.begin_pass();
@@ -317,9 +317,9 @@ fn what_follows_an_untracked_record_in_fragments_waits_for_the_rest() {
     }
 }
 
-/// Its producer has given it up, has counted it, and has nowhere to say so.
+/// The producer has given it up and counted it, but has no place to say so.
 #[test]
-fn an_untracked_record_that_was_given_up_stops_nobody() {
+fn an_untracked_record_that_was_given_up_blocks_no_other() {
     let mut all = Orderless::new();
     all.join.begin_pass();
     all.add(epoch(5), 1, FRAGMENT_FIRST, 0);
@@ -343,7 +343,7 @@ fn records_without_a_number_do_not_disturb_those_that_have_one() {
 }
 
 /// The log could not be written for so long that the slot went to another connection, and the
-/// writer meets the old records after the first new ones. Epochs are no order, because they wrap.
+/// writer finds the old records after the first new ones. Epochs have no order, because they wrap.
 #[test]
 fn late_records_of_an_epoch_before_are_not_taken_for_a_gap() {
     for (old, new) in [(3, 8), (8, 3)] {
@@ -363,11 +363,12 @@ fn late_records_of_an_epoch_before_are_not_taken_for_a_gap() {
     }
 }
 
-/// The pass came by the chunk of a start before it was there, and saw the end in another chunk: the
-/// statement got two lines, one of them `running`.
+/// The pass read the chunk of a start before that was there, and found the end in another chunk:
+/// the statement got two lines, one of them `running`.
 #[test]
 fn an_end_that_a_pass_finds_before_its_start_waits_for_it() {
-    // Without slots; with one that the connection got in between; with one that it got for another.
+    // Without slots; with a slot that the connection got in between; with one that replaced
+    // another.
     for (began, ended) in [(0, 0), (0, epoch(3)), (epoch(3) + 6, epoch(8))] {
         let mut all = Orderless::new();
         let head = |kind, rec_no, ts_us| Head { kind, rec_no, ts_us, ..point(1) };
@@ -376,11 +377,11 @@ fn an_end_that_a_pass_finds_before_its_start_waits_for_it() {
             all.join.add(&head, place(chunk), &mut all.ready);
         };
         if began != 0 {
-            all.join.go_on_behind(1, began - 1, 0, &mut all.ready);
+            all.join.resume_after(1, began - 1, 0, &mut all.ready);
         }
         all.join.begin_pass();
         add(&mut all, head(Point, ended, 20), 1);
-        // What comes behind it waits, too, for it may be a start.
+        // Later records wait, too, because they may be starts.
         let next = if ended == 0 { 0 } else { ended + 1 };
         add(&mut all, Head { text_id: 2, query_id: 2, ..head(Begin, next, 30) }, 1);
         all.join.end_pass(&mut all.ready);
@@ -399,7 +400,7 @@ fn an_end_that_a_pass_finds_before_its_start_waits_for_it() {
         all.join.begin_pass();
         all.join.end_pass(&mut all.ready);
         assert!(!all.join.has_loose());
-        assert_eq!(all.join.open_since(i64::MAX).count(), 1, "the next one runs");
+        assert_eq!(all.join.open_since(i64::MAX).count(), 1, "the next one is running");
     }
 }
 

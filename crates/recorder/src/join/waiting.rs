@@ -2,7 +2,7 @@
 
 use crate::drain::{Head, Ref};
 
-/// A record whose turn has not come.
+/// A record that is not due yet.
 #[derive(Debug)]
 pub(super) struct Stashed {
     pub(super) head: Head,
@@ -10,7 +10,7 @@ pub(super) struct Stashed {
     pub(super) pass: u64,
 }
 
-/// What is kept of all connections together: mostly nothing, and then no search is needed.
+/// Counts over all connections: usually zero, and then no search is needed.
 #[derive(Debug, Default)]
 pub(super) struct Counts {
     pub(super) stashed: usize,

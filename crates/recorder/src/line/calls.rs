@@ -1,9 +1,9 @@
-//! Whether a statement may touch tables that its server never reports.
+//! Whether a statement may access tables that its server never reports.
 //!
-//! MySQL does not report the tables of stored functions. So for rules by table it is asked of a
-//! statement's text whether it calls one: whatever stands before a parenthesis and is neither the
-//! server's own nor the target of an INSERT counts as a call. MySQL 8.0 does not report the tables
-//! that foreign keys change either.
+//! MySQL does not report the tables of stored functions. For rules by table, this code therefore
+//! looks for calls in the statement's text: anything before a parenthesis counts as a call, unless
+//! it is one of the server's own words or functions, or the target of an INSERT. MySQL 8.0 does not
+//! report the tables that foreign keys change either.
 
 use tacho_ring::codec::{STRING_USER, View};
 use tacho_sql::digest::Normaliser;
@@ -11,20 +11,20 @@ use tacho_sql::{Doubt, Mode};
 
 use super::parts::TextKind;
 
-/// What the server does not report beside the tables of a statement, by the letters behind the
-/// access of a table record.
+/// What the server does not report, beyond the tables of a statement: one field for each letter
+/// after the access of a table record.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Gaps {
-    /// `L`: tables that the session had locked before.
+    /// `L`: tables that the session had already locked.
     pub(super) locked: bool,
-    /// `F`: those of stored functions.
+    /// `F`: tables of stored functions.
     functions: bool,
     /// `K`: those that foreign keys change.
     cascades: bool,
 }
 
 impl Gaps {
-    /// Adds what a record of a table says.
+    /// Adds the letters of a table record.
     pub(super) fn note(&mut self, table: &View<'_>) {
         for letter in table.string(STRING_USER).iter().skip(1) {
             match letter {
@@ -36,7 +36,7 @@ impl Gaps {
         }
     }
 
-    /// Whether a statement that has not locked its tables before may touch some that were not
+    /// Whether a statement that had not locked its tables before may access tables that were not
     /// reported.
     pub(super) fn may_hide(
         self,
@@ -55,7 +55,7 @@ impl Gaps {
             if read.is_given_up || read.is_cut || read.out_of_memory {
                 return true;
             }
-            // The server has parsed it in another way.
+            // The server parsed it in another mode.
             if read.is_broken {
                 continue;
             }
@@ -70,8 +70,8 @@ impl Gaps {
     }
 }
 
-/// The ways in which the server may have read a text. Its client sets `sql_mode`: what is a literal
-/// in one way may be a call in another.
+/// The modes in which the server may have read a text. The client sets `sql_mode`: a literal in one
+/// mode may be a call in another.
 fn modes(text: &[u8], mode: Mode) -> impl Iterator<Item = Mode> {
     let has = [text.contains(&b'\\'), text.contains(&b'"')];
     let all = [(true, true), (false, true), (true, false), (false, false)];
@@ -82,13 +82,13 @@ fn modes(text: &[u8], mode: Mode) -> impl Iterator<Item = Mode> {
         escapes,
         escapes_in_double: escapes && is_literal,
         ansi_quotes: !is_literal,
-        // A versioned comment may be run or not.
+        // The server may or may not execute a versioned comment.
         doubt: Doubt::StopButEscapes,
         ..mode
     })
 }
 
-/// Whether it changes or deletes rows that others may refer to.
+/// Whether the statement changes or deletes rows that others may refer to.
 fn changes_referred_rows(sql_command: &[u8], normalised: &[u8]) -> bool {
     match sql_command {
         b"insert" | b"insert_select" => Words(normalised).any(|word| word == b"DUPLICATE"),
@@ -110,14 +110,15 @@ fn calls_function(normalised: &[u8]) -> bool {
     false
 }
 
-/// What stands before a parenthesis: the last word is next to it.
+/// Whether these words, which precede a parenthesis, make it a call; the last word is next to it.
 fn is_call(before: [&[u8]; 4]) -> bool {
     let [third, second, first, name] = before;
     let is_name = |word: &[u8]| {
         word.first()
             .is_some_and(|b| *b == b'`' || *b == b'_' || b.is_ascii_alphabetic() || *b > 127)
     };
-    // The server's own functions that are no words in the place of a name: `MAX(`.
+    // Functions of the server that the normaliser joins with the parenthesis, such as `MAX(`, are
+    // not names.
     if !is_name(name) || name.ends_with(b"(") {
         return false;
     }
@@ -137,7 +138,7 @@ fn is_among(list: &[u8], word: &[u8]) -> bool {
     list.split(|byte| *byte == b' ').any(|one| one.eq_ignore_ascii_case(word))
 }
 
-/// Words of a normalised statement. A name in backquotes is one, whatever is in it.
+/// Words of a normalised statement. A name in backquotes is one word, whatever it contains.
 struct Words<'t>(&'t [u8]);
 
 impl<'t> Iterator for Words<'t> {
@@ -160,11 +161,11 @@ impl<'t> Iterator for Words<'t> {
     }
 }
 
-/// Behind these comes a table, and its columns in parentheses.
+/// These words precede a table and its columns in parentheses.
 const INTRODUCERS: [&[u8]; 7] =
     [b"INTO", b"INSERT", b"REPLACE", b"IGNORE", b"LOW_PRIORITY", b"HIGH_PRIORITY", b"DELAYED"];
 
-/// Words of the grammar and functions that are words of it.
+/// Words of the grammar, including functions that are grammar words.
 const OWN_WORDS: &[u8] =
     b"ALL AND ANY AS ASCII BETWEEN BINARY BY CASE CHARACTER COALESCE CONVERT DATE DAY \
     DECIMAL DISTINCT DISTINCTROW DIV ELSE EXCEPT EXISTS FORMAT FROM HAVING HOUR IF IN \
@@ -172,8 +173,8 @@ const OWN_WORDS: &[u8] =
     OR OVER PARTITION QUARTER REGEXP REPEAT REPLACE RIGHT ROW ROW_NUMBER SECOND SELECT \
     SET SOME THEN TRUNCATE UNION USING VALUES WHEN WHERE YEAR";
 
-/// Functions of the server that are no words of its grammar. MySQL lets no other function have one
-/// of these names, but in a database that is named with it.
+/// Functions of the server that are not grammar words. MySQL accepts another function with one of
+/// these names only if the call names its database.
 const OWN_FUNCTIONS: &[u8] =
     b"abs ceil ceiling char_length concat concat_ws conv crc32 date_format datediff exp \
     field find_in_set floor from_unixtime greatest hex ifnull instr isnull json_array \
@@ -228,17 +229,17 @@ mod tests {
     #[test]
     fn no_mode_hides_a_call() {
         for sql in [
-            // A literal, but under NO_BACKSLASH_ESCAPES.
+            // A literal, except under NO_BACKSLASH_ESCAPES.
             "SELECT '\\', app.f(), 1 FROM t -- '",
             "SELECT \"\\\", app.f(), 1 FROM t -- \"",
-            // A literal, but under ANSI_QUOTES.
+            // A literal, except under ANSI_QUOTES.
             "SELECT \"f\"() FROM t",
             "SELECT \"app\".\"f\"() FROM t",
             "SELECT \"'\", app.f() AS \"'\" FROM t",
             // The server may skip these comments.
             "SELECT /*!99999 ' */ app.f() FROM t /* ' */",
             "SELECT /*M!999999 -- */ app.f() FROM t",
-            // No way to read it.
+            // Not valid in any mode.
             "SELECT 'f",
         ] {
             assert!(may_hide(sql), "{sql}");
@@ -253,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn what_applications_write_calls_none() {
+    fn usual_statements_call_no_stored_function() {
         for sql in [
             "SELECT MAX(id), count(*), now(), coalesce(a, 1), if(a, b, c), Lower(a) FROM t",
             "SELECT a FROM t WHERE a IN (1, 2) AND (b OR c) AND NOT (d) AND EXISTS (SELECT 1)",
@@ -273,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_change_a_child_table() {
+    fn statements_that_may_change_a_child_table() {
         for (sql_command, sql, expected) in [
             ("delete", "DELETE FROM t", true),
             ("update", "UPDATE t SET a = 1", true),

@@ -1,4 +1,4 @@
-//! What is kept of records that leave the arena before their statement has ended.
+//! State of statements whose records leave the arena before their end.
 
 use std::borrow::Cow;
 
@@ -13,17 +13,17 @@ use crate::control::Filters;
 use crate::drain::Drain;
 use crate::join::{CarryOver, RecordPlace};
 
-/// Longest message that is kept until its statement ends, bytes; no server has longer ones.
+/// Longest message that is kept until the end of its statement, bytes; no server has longer ones.
 const MESSAGE_BYTES_MAX: usize = 16 << 10;
 
-/// What is to be kept of a start when the record itself leaves the arena.
+/// The state that remains of a start whose record leaves the arena.
 pub fn carry_over(
     drain: &Drain,
     scratch: &mut Scratch,
     place: &RecordPlace,
     filters: &Filters,
 ) -> CarryOver {
-    // Its line counts what cannot be read.
+    // The line counts records that cannot be read.
     let loaded = scratch.start.load(drain, place, &mut Shortfall::default());
     let Some(Loaded { view, text }) = loaded else { return CarryOver::default() };
     let setting = redact::Setting::of(view.string(STRING_CHARSET), view.string(STRING_DB));
@@ -34,13 +34,13 @@ pub fn carry_over(
         strings: view.strings().map(<[u8]>::to_vec).to_vec(),
         has_secret: !text.is_ok_and(is_clean),
         shows_prepared: text.is_ok_and(|text| redact::shows_prepared(text, setting)),
-        // What its text must not say, its error must not either.
+        // Literals that its text must not show are kept out of its error, too.
         no_literals: action.no_text || action.literals,
         error: None,
     }
 }
 
-/// Number and message of the last error among what a statement has gathered.
+/// Number and message of the last error among the records of a statement.
 pub fn last_error(
     drain: &Drain,
     scratch: &mut Scratch,
@@ -55,7 +55,7 @@ pub fn last_error(
     })
 }
 
-/// Whether the new text of a statement that was rewritten is among what it has gathered.
+/// Whether the records of a statement include a rewritten text.
 pub fn is_rewritten(drain: &Drain, scratch: &mut Scratch, extras: &[RecordPlace]) -> bool {
     extras.iter().any(|place| {
         let loaded = scratch.end.load(drain, place, &mut Shortfall::default());

@@ -1,21 +1,21 @@
-//! The digests of statements, and those of texts that come again and again.
+//! The digests of statements, with a cache for repeated texts.
 //!
-//! A text that was seen before costs one pass of a fast hash and one comparison: the whole text is
-//! compared, so that no two texts can share a digest by accident or by design.
+//! A cached text costs one pass of a fast hash and one comparison of the whole text, so two texts
+//! never share a digest by accident or by design.
 
 use tacho_sql::Mode;
 use tacho_sql::digest::{Normaliser, TEXT_BYTES_DEFAULT, WRITTEN_BYTES, spread};
 
-/// Texts that are kept, at most; those whose hashes have the same last bits share a place.
+/// Number of cache entries; a text's hash selects its entry.
 const KNOWN_COUNT: usize = 1024;
-/// Longest text that is kept, bytes.
+/// Longest text in the cache, bytes.
 const KNOWN_BYTES_MAX: usize = 2048;
 
-/// See the module documentation.
+/// Computes digests, see the module documentation.
 pub(super) struct Digests {
     known: Vec<Known>,
     normaliser: Normaliser,
-    /// Of the last text that was too long to be kept.
+    /// Digest of the last text that was too long for the cache.
     long: [u8; WRITTEN_BYTES],
 }
 
@@ -33,7 +33,7 @@ struct Known {
 }
 
 impl Digests {
-    /// The digest of `text`, as it is written.
+    /// The digest of `text`, in its written form.
     #[inline]
     pub(super) fn of(&mut self, text: &[u8], mode: Mode) -> &[u8; WRITTEN_BYTES] {
         if text.len() > KNOWN_BYTES_MAX {
@@ -57,7 +57,7 @@ impl Digests {
         &mut self.normaliser
     }
 
-    /// Gives back what a huge text has taken, beyond `bytes`.
+    /// Frees the memory of a huge text, beyond `bytes`.
     pub(super) fn shrink(&mut self, bytes: usize) {
         self.normaliser.shrink(bytes);
     }

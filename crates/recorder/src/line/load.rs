@@ -1,8 +1,7 @@
-//! Records out of the arena, each with its text in one piece.
+//! Reads records out of the arena, each with its text in one piece.
 //!
-//! A text may be as large as `max_allowed_packet` allows, and the process is a database server:
-//! whatever is as large as a text may fail to be allocated, and costs the text then, not the
-//! server (`docs/SAFETY.md`).
+//! A text may be as large as `max_allowed_packet` allows, and the process is a database server: a
+//! failed allocation of that size costs the text, not the server (`docs/SAFETY.md`).
 
 use tacho_ring::codec::View;
 
@@ -11,25 +10,25 @@ use crate::join::{EarlyRecord, NoText, RecordPlace};
 
 /// A record that was read.
 pub(super) struct Loaded<'b> {
-    /// All but its text.
+    /// Everything except its text.
     pub(super) view: View<'b>,
-    /// Its text, as far as it came.
+    /// Its text, as far as it was recorded.
     pub(super) text: Result<&'b [u8], NoText>,
 }
 
-/// Buffers for one record, to be used again.
+/// Reusable buffers for one record.
 #[derive(Default)]
 pub(super) struct Buffers {
     record: Vec<u8>,
     text: Vec<u8>,
 }
 
-/// What lines had to do without.
+/// What is missing in lines.
 #[derive(Debug, Default)]
 pub struct Shortfall {
-    /// Records that could not be read, or not all of them.
+    /// Records that could not be read completely.
     pub damaged: u64,
-    /// Size of the last text that there was not enough memory for.
+    /// Size of the last text for which there was not enough memory.
     pub no_memory_bytes: Option<u64>,
 }
 
@@ -44,10 +43,9 @@ impl Shortfall {
 }
 
 impl Buffers {
-    /// Reads a record and puts its text together. What of it cannot be had is noted; `None`:
-    /// nothing of it can.
-    // In place, and what is seldom needed behind a call: what the caller does not need of the
-    // record is not read.
+    /// Reads a record and assembles its text. Notes the parts that cannot be read; `None`: no part
+    /// can.
+    // Inlined, with rare cases behind a call: fields that the caller does not use are not read.
     #[inline(always)]
     pub(super) fn load<'b>(
         &'b mut self,
@@ -96,7 +94,7 @@ impl Buffers {
         }
     }
 
-    /// Gives back what is beyond `bytes` for each buffer.
+    /// Frees memory beyond `bytes` in each buffer.
     pub(super) fn shrink(&mut self, bytes: usize) {
         for buffer in [&mut self.record, &mut self.text] {
             if buffer.capacity() > bytes {
@@ -111,8 +109,8 @@ fn fragment_text(bytes: &[u8]) -> Option<&[u8]> {
     View::decode(bytes).map(|view| view.text)
 }
 
-/// Makes room for a text of so many bytes, or for the beginning of a large one: a damaged record
-/// may say any length.
+/// Reserves space for a text of this length, or for the beginning of a large one: a damaged record
+/// may have any length.
 fn reserve(text: &mut Vec<u8>, text_bytes: u32) -> Result<(), NoText> {
     const RESERVED_BYTES_MAX: usize = 1 << 20;
     let bytes = (text_bytes as usize).min(RESERVED_BYTES_MAX);
@@ -127,7 +125,7 @@ fn append(text: &mut Vec<u8>, more: Option<&[u8]>) -> Result<(), NoText> {
 }
 
 impl EarlyRecord {
-    /// Takes the first fragment of a record out of the arena.
+    /// Copies the first fragment of a record out of the arena.
     pub fn take_first(&mut self, bytes: &[u8]) {
         self.first = bytes.to_vec();
         let Some(view) = View::decode(&self.first) else { return };
@@ -136,7 +134,7 @@ impl EarlyRecord {
         self.keep(added);
     }
 
-    /// Takes another fragment out; `None`: it cannot be read.
+    /// Copies another fragment; `None`: it cannot be read.
     pub fn take_more(&mut self, bytes: Option<&[u8]>) {
         if self.no_text.is_none() {
             let added = append(&mut self.text, bytes.and_then(fragment_text));

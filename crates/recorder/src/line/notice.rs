@@ -1,4 +1,4 @@
-//! What the server tells besides statements: records of the kind `Notice`.
+//! What the server reports besides statements: records of the kind `Notice`.
 
 use std::borrow::Cow;
 
@@ -28,17 +28,17 @@ const WORDS: [(i32, &str, &str); 11] = [
     (NOTICE_SHUTDOWN, "lifecycle", "shutdown"),
 ];
 
-/// The server cuts the value of a SET behind 256 bytes, at the end of a character, and does not say
-/// so (`MAX_ALIAS_NAME`, sql/sql_const.h, MySQL 9.7.4): what is not longer than this is whole.
+/// The server cuts the value of a SET after 256 bytes, at the end of a character, without a mark
+/// (`MAX_ALIAS_NAME`, sql/sql_const.h, MySQL 9.7.4): a value up to this length is whole.
 const ITEM_NAME_BYTES_WHOLE: usize = 252;
 
-/// An attribute of a message, as it may go to the disk.
+/// An attribute of a message, as it may be written.
 struct Shown<'v> {
     key: Cow<'v, [u8]>,
     value: Cow<'v, [u8]>,
 }
 
-/// The fields that only such a line has.
+/// The fields that only these lines have.
 #[derive(Default)]
 pub(super) struct Notice<'v> {
     class: &'static str,
@@ -52,7 +52,7 @@ pub(super) struct Notice<'v> {
 }
 
 impl<'v> Notice<'v> {
-    /// Reads a record; `text` is all of its text, as far as it can be had.
+    /// Reads a record; `text` is the part of its text that can be read.
     pub(super) fn read(view: &View<'v>, text: &'v [u8], redact_literals: bool) -> Notice<'v> {
         let number = view.body.sql_command;
         let words = WORDS.iter().find(|(one, ..)| *one == number);
@@ -71,7 +71,7 @@ impl<'v> Notice<'v> {
                 notice.detail = set_value(first, text, redact_literals);
             }
             NOTICE_USER | NOTICE_INTERNAL => {
-                // All of it is what a client has written.
+                // A client wrote all of it.
                 notice.object = hide(b"", first, redact_literals);
                 notice.producer = hide(b"", second, redact_literals);
                 notice.unpack(view, text, redact_literals);
@@ -91,7 +91,7 @@ impl<'v> Notice<'v> {
         notice
     }
 
-    /// A message, and its attributes behind it.
+    /// Unpacks a message and the attributes that follow it.
     fn unpack(&mut self, view: &View<'v>, text: &'v [u8], redact_literals: bool) {
         let message_bytes = usize::try_from(view.figures[0]).unwrap_or(usize::MAX);
         let (message, mut rest) = text.split_at_checked(message_bytes).unwrap_or((text, &[]));
@@ -103,13 +103,13 @@ impl<'v> Notice<'v> {
         }
     }
 
-    /// As a record wants them.
+    /// In the form that a record needs.
     pub(super) fn attributes(&self) -> Vec<Attribute<'_>> {
         self.attributes.iter().map(|Shown { key, value }| Attribute { key, value }).collect()
     }
 
-    /// Fills in all but the attributes.
-    pub(super) fn tell<'s>(&'s self, view: &View<'s>, record: &mut Record<'s>) {
+    /// Fills in everything except the attributes.
+    pub(super) fn fill<'s>(&'s self, view: &View<'s>, record: &mut Record<'s>) {
         record.outcome = self.outcome;
         record.user = view.string(STRING_USER);
         record.priv_user = view.string(STRING_PRIV_USER);
@@ -125,7 +125,7 @@ impl<'v> Notice<'v> {
     }
 }
 
-/// Key, value, and what is behind them.
+/// Key, value, and the remaining bytes.
 fn split_attribute(bytes: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
     let (key_bytes, rest) = bytes.split_first_chunk::<4>()?;
     let (value_bytes, rest) = rest.split_first_chunk::<4>()?;
@@ -134,7 +134,7 @@ fn split_attribute(bytes: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
     Some((key, value, rest))
 }
 
-/// What of a value may go to the disk.
+/// The part of a value that may be written.
 fn hide<'v>(name: &[u8], value: &'v [u8], redact_literals: bool) -> Cow<'v, [u8]> {
     if redact_literals && !value.is_empty() {
         return Cow::Borrowed(REDACTED);
@@ -142,9 +142,9 @@ fn hide<'v>(name: &[u8], value: &'v [u8], redact_literals: bool) -> Cow<'v, [u8]
     redact::value(name, value)
 }
 
-/// What of the value of a SET may go to the disk.
+/// The part of the value of a SET that may be written.
 fn set_value<'v>(name: &[u8], value: &'v [u8], redact_literals: bool) -> Cow<'v, [u8]> {
-    // The word that makes a secret of what is before it may be behind the cut.
+    // The word that marks the preceding part as a secret may be cut off.
     let may_be_cut = value.len() > ITEM_NAME_BYTES_WHOLE;
     hide(name, value, redact_literals || may_be_cut)
 }
@@ -152,7 +152,7 @@ fn set_value<'v>(name: &[u8], value: &'v [u8], redact_literals: bool) -> Cow<'v,
 /// Two names in quotes, as in SQL: a quote in a name is doubled.
 fn join<'v>(quote: u8, between: u8, first: &[u8], second: &[u8]) -> Cow<'v, [u8]> {
     let mut out = Vec::new();
-    // An account without a name is one: of everybody at that host.
+    // An account without a name stands for all users of that host.
     for (index, name) in [first, second].into_iter().enumerate() {
         if index > 0 {
             out.push(between);
@@ -169,16 +169,16 @@ fn join<'v>(quote: u8, between: u8, first: &[u8], second: &[u8]) -> Cow<'v, [u8]
     out.into()
 }
 
-/// The arguments of the server, with a blank between them. A value is behind its option's `=`, or
-/// is the next argument.
+/// The server's arguments, separated by blanks. A value follows its option after `=`, or is the
+/// next argument.
 fn arguments(text: &[u8], redact_literals: bool) -> Vec<u8> {
     let text = text.strip_suffix(b"\0").unwrap_or(text);
-    // The name of the option whose value may be next.
+    // The option whose value may be the next argument.
     let mut open: Option<&[u8]> = None;
     let shown = text.split(|byte| *byte == 0).enumerate().map(|(index, argument)| {
         let before = open.take();
         let option = argument.trim_ascii_start();
-        // A secret may begin like an option.
+        // A secret may look like an option.
         let is_option = option.starts_with(b"-") && !before.is_some_and(redact::is_secret_name);
         if index > 0 && !is_option {
             return hide(before.unwrap_or_default(), argument, redact_literals).into_owned();
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn arguments_are_told_without_secrets() {
+    fn arguments_are_shown_without_secrets() {
         let text = b"mysqld\0--datadir=/x\0--my-password=p\0--master-sst_auth=a=b\0--skip-x\0";
         assert_eq!(
             String::from_utf8(arguments(text, false)).unwrap(),
@@ -216,7 +216,7 @@ mod tests {
             String::from_utf8(arguments(b"mysqld\0--datadir=/x\0", true)).unwrap(),
             "mysqld --datadir=<redacted>"
         );
-        // In two words, the second of which may begin as an option does.
+        // In two arguments, of which the second may look like an option.
         let program = "/long".repeat(20);
         let text = b"mysqld\0--report-password\0p\0--skip-x\0--init-connect\0SET PASSWORD = 'q'\0\
             --my-password\0--r\0--port\x007\0";
@@ -235,12 +235,12 @@ mod tests {
     }
 
     #[test]
-    fn of_a_value_that_may_be_cut_nothing_is_told() {
+    fn a_value_that_may_be_cut_is_not_shown() {
         let whole = format!("'{}'", "x".repeat(ITEM_NAME_BYTES_WHOLE - 2));
         let cut = format!("'{}'", "x".repeat(ITEM_NAME_BYTES_WHOLE - 1));
         for (value, shown) in [(&whole, whole.as_str()), (&cut, "<redacted>")] {
-            let told = set_value(b"init_connect", value.as_bytes(), false);
-            assert_eq!(String::from_utf8_lossy(&told), shown);
+            let result = set_value(b"init_connect", value.as_bytes(), false);
+            assert_eq!(String::from_utf8_lossy(&result), shown);
         }
     }
 

@@ -1,4 +1,4 @@
-//! What the fields of a record become in a line.
+//! The fields of a record in a line.
 
 use tacho_record::charset::Charset;
 use tacho_record::json;
@@ -15,25 +15,25 @@ use tacho_ring::layout::NameEntry;
 use crate::drain::{Drain, EndParts};
 use crate::join::StatementEnd;
 
-/// Who a connection was in its last line: the strings of the record, and what they became.
+/// Identity of a connection in its last line: the strings of the record, and their JSON.
 pub(super) struct Known {
     lengths: [u16; STRING_COUNT],
     strings: Vec<u8>,
-    /// The fields from `user` to `command`.
+    /// JSON of the fields from `user` to `command`.
     json: Vec<u8>,
-    /// The character set, unless the server's name for it is a new one.
+    /// The character set, if the server's name for it is a known one.
     charset: Option<&'static Charset>,
     text: TextKind,
 }
 
-/// What the text of a record is.
+/// Kind of the text of a record.
 #[derive(Clone, Copy)]
 pub(super) struct TextKind {
-    /// What its redaction depends on.
+    /// The setting for its redaction.
     pub(super) setting: redact::Setting,
     /// It is SQL.
     pub(super) is_sql: bool,
-    /// It is the name of a database. Otherwise it is what another command was given.
+    /// It is the name of a database. Otherwise it is the argument of another command.
     pub(super) is_name: bool,
 }
 
@@ -58,11 +58,11 @@ impl Default for Known {
     }
 }
 
-/// Connections whose last identity is kept; those with the same last bits share a place.
+/// Number of connections whose last identity is cached; the last bits of the id select the entry.
 const KNOWN_COUNT: usize = 256;
 
-/// Tells `record` who it is of: the strings of `view`. Returns what its text is.
-// In place: then only what is needed of the record is read.
+/// Sets the identity in `record` from the strings of `view`. Returns the kind of its text.
+// Inlined: then only the needed fields of the record are read.
 #[inline(always)]
 pub(super) fn know<'v>(
     known: &'v mut Vec<Known>,
@@ -113,7 +113,7 @@ pub(super) fn identify<'v>(record: &mut Record<'v>, strings: &[&'v [u8]; STRING_
     record.sql_charset = strings[STRING_CHARSET];
 }
 
-/// What a record says of how a statement ended.
+/// How a statement ended, according to its record.
 pub(super) fn end_of(view: &View<'_>) -> StatementEnd {
     StatementEnd {
         ts_us: view.header.ts_us,
@@ -158,7 +158,7 @@ pub(super) fn table_of<'v>(view: &View<'v>) -> TableUse<'v> {
     }
 }
 
-/// The names of commands, as the arena has them and as a line has them.
+/// The names of SQL commands, as they are in the arena and in a line.
 #[derive(Default)]
 pub(super) struct Commands(Vec<Command>);
 
@@ -170,7 +170,7 @@ struct Command {
 }
 
 impl Commands {
-    /// Tells `record` its `sql_command`, by its number.
+    /// Sets `sql_command` in `record` from its number.
     #[inline]
     pub(super) fn name<'c>(&'c mut self, drain: &Drain, number: i32, record: &mut Record<'c>) {
         let Ok(number) = usize::try_from(number) else { return };

@@ -1,4 +1,4 @@
-//! What of a text may go to the disk.
+//! Which part of a text may be written.
 
 use std::borrow::Cow;
 
@@ -10,18 +10,18 @@ use tacho_sql::redact::{self, Parsed};
 use super::parts::TextKind;
 use super::style::Style;
 
-/// Text that may go to the disk, and whether something was taken out of it.
+/// Text that may be written, and whether something was removed from it.
 pub(super) struct Shown<'t> {
     pub(super) text: Cow<'t, [u8]>,
     pub(super) redacted: bool,
     pub(super) whole_bytes: Option<u64>,
-    /// A part of the text is not known: the digest of what came may depend on a secret without
-    /// quotes.
+    /// A part of the text is unknown: the digest of the received text may depend on a secret
+    /// without quotes.
     pub(super) is_given_up: bool,
 }
 
-/// `is_parsed`: the server has parsed all of `text`, as one statement. `text_bytes`: how long it
-/// was, of which `text` may be the beginning.
+/// `is_parsed`: the server has parsed all of `text`, as one statement. `text_bytes`: length of the
+/// whole text, of which `text` may be the beginning.
 pub(super) fn show<'t>(
     text: &'t [u8],
     text_bytes: u32,
@@ -31,7 +31,7 @@ pub(super) fn show<'t>(
     style: &Style<'_>,
     normaliser: &mut Normaliser,
 ) -> Shown<'t> {
-    // The word that makes a literal a secret may be in what is missing.
+    // The word that makes a literal a secret may be in the missing part.
     let is_part = matches!(record.outcome, Some(Outcome::Running | Outcome::Interrupted))
         && text_bytes as usize > text.len();
     let cleaned = if style.redact_literals {
@@ -40,14 +40,14 @@ pub(super) fn show<'t>(
         redact::secrets(text, if is_part { kind.setting.of_part() } else { kind.setting })
     };
     let redacted = matches!(cleaned, Cow::Owned(_));
-    // Before it is cut: a cut would hide that.
+    // Before truncation, which would hide it.
     let is_given_up = redacted && cleaned.ends_with(REDACTED);
     let limit = usize::try_from(style.max_statement_bytes).unwrap_or(usize::MAX);
     if limit == 0 || cleaned.len() <= limit {
         let whole_bytes = redacted.then_some(text.len() as u64);
         return Shown { text: cleaned, redacted, whole_bytes, is_given_up };
     }
-    // Cut after redaction, so that a cut can never hide that something is a secret.
+    // Truncated after redaction, so that truncation can never hide that something is a secret.
     let charset = record.text_charset().unwrap_or(Charset::BINARY);
     let end = charset.cut(&cleaned, limit);
     let cut = match cleaned {
@@ -76,13 +76,13 @@ fn without_literals(
     }
 }
 
-/// Whether it prepares another text. One without a literal does not show it, because it comes
-/// from a variable: it is unknown whether there is a secret in it.
+/// Whether it executes another text that it does not show: without a literal, the text comes from a
+/// variable, and may have a secret.
 pub(super) fn executes_text(record: &Record<'_>) -> bool {
     matches!(record.sql_command, b"prepare_sql" | b"prepare" | b"execute_immediate")
 }
 
-/// Whether a message quotes something that the statement does not show. A procedure or a block
+/// Whether a message quotes a text that the statement does not show. A procedure or a block
 /// prepares texts of its own, and SIGNAL may take its message from a variable.
 pub(super) fn quotes_another_text(
     record: &Record<'_>,
@@ -102,7 +102,7 @@ pub(super) fn quotes_another_text(
     !is_shown || matches!(redact::secrets(message, kind.setting), Cow::Owned(_))
 }
 
-/// What stands between the first and the last quotation mark.
+/// The part between the first and the last quotation mark.
 fn between_quotes(message: &[u8]) -> &[u8] {
     let is_quote = |byte: &u8| matches!(byte, b'\'' | b'"' | b'`');
     let Some(first) = message.iter().position(is_quote) else { return &[] };
@@ -110,8 +110,8 @@ fn between_quotes(message: &[u8]) -> &[u8] {
     message.get(first + 1..last).unwrap_or_default()
 }
 
-/// Error messages quote the statement, or are its own words. When it has or may have secrets, only
-/// the server's words stay.
+/// Error messages quote the statement, or are its own words. If it has or may have secrets, only
+/// the server's words remain.
 pub(super) fn clean_message(errno: u32, message: &[u8], is_hidden: bool) -> Cow<'_, [u8]> {
     if is_hidden { redact::message_without_literals(errno, message).into() } else { message.into() }
 }

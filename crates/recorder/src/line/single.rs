@@ -20,7 +20,7 @@ use super::{texts, wanted};
 use crate::drain::Drain;
 use crate::join::RecordPlace;
 
-/// Which event a record with a line of its own is.
+/// The event of a record with a line of its own.
 fn event_of(view: &View<'_>) -> EventKind {
     match view.kind {
         RecordKind::Connect if view.body.errno != 0 => EventKind::ConnectFailed,
@@ -45,7 +45,7 @@ fn config<'r>(view: &View<'r>, values: &'r [u8], record: &mut Record<'r>) {
     record.ip = view.string(STRING_IP);
 }
 
-/// The text and the message of a line, as they came.
+/// The text and the message of a line, unredacted.
 #[derive(Default)]
 struct Texts<'t> {
     sql: Option<(&'t [u8], &'t TextKind)>,
@@ -55,17 +55,17 @@ struct Texts<'t> {
 }
 
 impl<'t> Texts<'t> {
-    /// An error: of the record itself, or of a statement that is unknown.
+    /// An error of the record itself, or of an unknown statement.
     fn take_error(&mut self, error: &Loaded<'t>, record: &mut Record<'t>) {
         if is_blocked(&error.view) {
             record.blocked_by = error.text.unwrap_or_default();
         } else {
-            // Its text is the message.
+            // The text of an error record is its message.
             self.message = error.text.ok();
         }
     }
 
-    /// The text of a statement, or what its line says of a text that it does not show.
+    /// The text of a statement, or what its line says about a text that it does not show.
     fn take_sql(&mut self, loaded: &Loaded<'t>, kind: &'t TextKind, record: &mut Record<'t>) {
         let Loaded { view, text } = loaded;
         if view.body.present & PRESENT_TEXT == 0 {
@@ -77,7 +77,7 @@ impl<'t> Texts<'t> {
         }
     }
 
-    /// What may be shown of the text; `view`: the record that it is of.
+    /// The part of the text that may be shown; `view` is its record.
     #[inline(always)]
     fn show(
         &self,
@@ -92,7 +92,7 @@ impl<'t> Texts<'t> {
         Some(show(text, view.body.text_bytes, record, kind, is_parsed, style, normaliser))
     }
 
-    /// The message. `is_unknown`: a secret in it cannot be recognised.
+    /// The redacted message. `is_unknown`: a secret in it cannot be recognised.
     fn clean(
         &self,
         message: &'t [u8],
@@ -108,7 +108,7 @@ impl<'t> Texts<'t> {
         }
     }
 
-    /// Puts what may be shown of them into the line. With the digest, if that is wanted.
+    /// Puts the shown parts into the line, with the digest if it is wanted.
     #[inline(always)]
     fn put<'r>(
         &self,
@@ -129,7 +129,7 @@ impl<'t> Texts<'t> {
     }
 }
 
-/// Writes the line of a record that has a line of its own, unless the filter does not want it.
+/// Writes the line of a record that has a line of its own, unless the filter discards it.
 pub fn write_single(
     out: &mut Vec<u8>,
     drain: &Drain,
@@ -167,7 +167,7 @@ pub fn write_single(
         EventKind::Notice => {
             notice = Notice::read(&view, text.unwrap_or_default(), style.redact_literals);
             attributes = notice.attributes();
-            notice.tell(&view, &mut record);
+            notice.fill(&view, &mut record);
             record.attributes = &attributes;
         }
         EventKind::Table => {
@@ -201,7 +201,7 @@ pub fn write_single(
         }
     }
     let shown = texts.show(&view, &record, style, digests.normaliser());
-    // Of an error alone the statement is not known: its secrets cannot be told apart.
+    // The statement of a lone error is unknown, and so are its secrets.
     let is_unknown = shown.as_ref().is_some_and(|shown| shown.redacted)
         || record.sql_bytes.is_some()
         || view.kind == RecordKind::Error;

@@ -1,4 +1,4 @@
-//! The line of a statement: of its start, its end, and what it has met on its way.
+//! The line of a statement: start, end, errors and tables.
 
 use std::borrow::Cow;
 
@@ -21,23 +21,23 @@ use super::{texts, wanted};
 use crate::drain::Drain;
 use crate::join::{CarryOver, Ending, NoText, Open, RecordPlace, Start, StatementEnd};
 
-/// A statement that has a start, and how far it has come.
+/// A statement that has a start, and its state.
 #[derive(Clone, Copy)]
 pub struct Statement<'s> {
     /// Connection id.
     pub conn: u64,
     /// Its start.
     pub open: &'s Open,
-    /// How it ended, or that it has not.
+    /// How it ended, or that it is running.
     pub ending: &'s Ending,
 }
 
-/// What its records say of its text and of its SQL command.
+/// Its text and SQL command, according to its records.
 struct Said<'v> {
     text: Option<Result<&'v [u8], NoText>>,
     /// Length of the whole text.
     text_bytes: u32,
-    /// `None`: only another line knows.
+    /// `None`: it is only in another line.
     kind: Option<&'v TextKind>,
     /// Number of the SQL command; −1: none.
     sql_command: i32,
@@ -70,7 +70,7 @@ impl<'v> Said<'v> {
                 record.running_seq = Some(*seq);
                 let string = |i| carry_over.strings.get(i).map_or(&[][..], Vec::as_slice);
                 identify(record, &std::array::from_fn(string));
-                // The character set is that of a text which is in the other line.
+                // The character set belongs to a text that is in the other line.
                 record.sql_charset = &[];
             }
             (None, Start::Record(_)) => {}
@@ -78,14 +78,13 @@ impl<'v> Said<'v> {
         said
     }
 
-    /// Its end, which may say which part of the text was executed.
+    /// Adds the end, which may say which part of the text was executed.
     fn end(&mut self, end: &'v StatementEnd, started_us: i64, record: &mut Record<'v>) {
         outcome_of(record, end);
         if record.query_time_us.is_none() {
             record.query_time_us = u64::try_from(end.ts_us - started_us).ok();
         }
-        // The query id may be given after the start: the one at the end is the one that the
-        // server shows.
+        // The server may assign the query id after the start: it shows the id that the end has.
         if end.query_id != 0 {
             record.query_id = Some(end.query_id);
         }
@@ -104,9 +103,9 @@ impl<'v> Said<'v> {
         }
     }
 
-    /// An end that has the text: the start has only the beginning of it, or its session has no
-    /// slot. Returns what it is, if that is not what the start says. `is_told`: all of it is in
-    /// another line.
+    /// Adds the text of an end: the start has only its beginning, or the session has no slot.
+    /// Returns the kind of the text, if it differs from that of the start. `is_told`: all of the
+    /// text is in another line.
     fn end_text(
         &mut self,
         ended: &Loaded<'v>,
@@ -134,20 +133,20 @@ impl<'v> Said<'v> {
     }
 }
 
-/// What a statement has met on its way.
+/// The other records of a statement.
 #[derive(Default)]
 struct Gathered<'v> {
     tables: Vec<TableUse<'v>>,
-    /// A record of what it has met is lost: there may be others.
+    /// One of the records is lost, so there may be more tables.
     is_partial: bool,
-    /// What the server does not report.
+    /// Tables that the server does not report.
     gaps: Gaps,
     message: Option<&'v [u8]>,
-    /// The text that it was rewritten to.
+    /// The text after rewriting.
     rewritten: Option<&'v [u8]>,
 }
 
-/// `is_outcome_open`: it has ended, and no end has told how.
+/// `is_outcome_open`: it has ended, and no end has recorded the outcome.
 fn gather<'v>(
     extras: &'v mut Vec<Buffers>,
     drain: &Drain,
@@ -178,8 +177,8 @@ fn gather<'v>(
                 gathered.rewritten = text.ok();
             }
             RecordKind::Error => {
-                // The last message with the number of the outcome is its message. Where no
-                // end told the number, the message does.
+                // The last message with the error number of the outcome is its message. If no end
+                // recorded that number, the message gives it.
                 if record.errno == 0 && is_outcome_open {
                     record.errno = view.body.errno;
                     record.outcome = Some(Outcome::Error);
@@ -196,7 +195,7 @@ fn gather<'v>(
     gathered
 }
 
-/// The message that its start has left for its end, if that is the message of its outcome.
+/// The message that is kept with its start, if it is the message of the outcome.
 fn carried_message<'v>(
     carry_over: Option<&'v CarryOver>,
     is_failed: bool,
@@ -210,8 +209,7 @@ fn carried_message<'v>(
     (*errno == record.errno).then_some(text)
 }
 
-/// How a statement ended, as far as that is known; `read`: its end, if that is a record that can be
-/// read.
+/// How a statement ended, as far as that is known; `read`: its end, if the record can be read.
 #[inline(always)]
 fn ended_by<'e>(
     ending: &'e Ending,
@@ -219,13 +217,13 @@ fn ended_by<'e>(
 ) -> (Option<&'e StatementEnd>, &'e Ending) {
     match ending {
         Ending::Read { end, .. } => (Some(end), ending),
-        // It has ended, and how is unknown.
+        // It has ended, with an unknown outcome.
         Ending::Record(_) if read.is_none() => (None, &Ending::Unknown),
         _ => (read, ending),
     }
 }
 
-/// The line of a statement, as far as its start and its ending alone say.
+/// The line of a statement, without its texts, errors and tables.
 #[inline(always)]
 fn record_of<'r>(seq: u64, statement: &Statement<'_>, run: Option<u64>) -> Record<'r> {
     let Statement { conn, open, ending } = *statement;
@@ -249,13 +247,13 @@ fn record_of<'r>(seq: u64, statement: &Statement<'_>, run: Option<u64>) -> Recor
     }
 }
 
-/// Length of the whole text where only its beginning is known.
+/// Length of the whole text, if only its beginning is known.
 fn whole_bytes(started: &Loaded<'_>) -> Option<u64> {
     let whole = u64::from(started.view.body.text_bytes);
     started.text.ok().filter(|text| whole > text.len() as u64).map(|_| whole)
 }
 
-/// What the filter says of a statement; `None`: it has ended, and is not wanted.
+/// The decision of the filter; `None`: the statement has ended, and is discarded.
 #[inline(always)]
 fn judge(
     started: Option<&Loaded<'_>>,
@@ -284,7 +282,7 @@ fn judge(
             text,
         })
     });
-    // What a rule has blocked is not for another one to leave out.
+    // A statement that a rule blocked is always recorded.
     let is_skipped = action.skip && style.may_skip && has_ended && record.blocked_by.is_empty();
     (!is_skipped).then_some(action)
 }
@@ -295,18 +293,18 @@ struct Texts<'t> {
     text: Option<&'t [u8]>,
     text_bytes: u32,
     kind: &'t TextKind,
-    /// There is a text, and it cannot or must not be shown.
+    /// There is a text that cannot or must not be shown.
     is_gone: bool,
-    /// The text that it was rewritten to.
+    /// The text after rewriting.
     rewritten: Option<&'t [u8]>,
     action: Action,
-    /// What was kept of the start.
+    /// State of the start.
     carry_over: Option<&'t CarryOver>,
     ended: Option<&'t StatementEnd>,
 }
 
 impl<'t> Texts<'t> {
-    /// Puts what may be shown of them into the line. With the digest, if that is wanted.
+    /// Puts the shown parts into the line, with the digest if it is wanted.
     #[inline(always)]
     fn put<'r>(
         &self,
@@ -330,7 +328,7 @@ impl<'t> Texts<'t> {
     /// Whether the server has parsed all of the text, as one statement.
     #[inline(always)]
     fn is_parsed(&self, record: &Record<'_>) -> bool {
-        // Nothing says how much of it belongs to a statement whose end shows no text.
+        // If the end has no text, it is unknown how much of the text belongs to the statement.
         let is_whole = |end: &StatementEnd| {
             end.shown_bytes != u32::MAX
                 && self.text.is_some_and(|text| end.shown_bytes as usize >= text.len())
@@ -338,14 +336,13 @@ impl<'t> Texts<'t> {
         record.outcome == Some(Outcome::Ok) && self.ended.is_some_and(is_whole)
     }
 
-    /// The text that it was rewritten to. A text that must not be shown, or cannot, does not show
-    /// in another form.
+    /// The text after rewriting, unless the original text cannot or must not be shown.
     #[inline(always)]
     fn shown_rewritten(&self) -> Option<&'t [u8]> {
         if self.is_gone || self.action.no_text { None } else { self.rewritten }
     }
 
-    /// The message of its error. `is_redacted`: something was taken out of what is shown of the
+    /// The redacted message of its error. `is_redacted`: something was removed from the shown
     /// texts.
     fn clean<'m>(
         &self,
@@ -371,14 +368,13 @@ impl<'t> Texts<'t> {
     }
 }
 
-/// Whether something was taken out of a text.
+/// Whether something was removed from a text.
 #[inline(always)]
 fn is_redacted(shown: &Option<Shown<'_>>) -> bool {
     shown.as_ref().is_some_and(|shown| shown.redacted)
 }
 
-/// Writes the line of a statement that has a start, unless it has ended and the filter does not
-/// want it.
+/// Writes the line of a statement that has a start, unless it has ended and the filter discards it.
 pub fn write_statement(
     out: &mut Vec<u8>,
     drain: &Drain,
@@ -409,7 +405,7 @@ pub fn write_statement(
     if let Some(end) = ended {
         said.end(end, open.ts_us, &mut record);
     }
-    // Of what follows in a packet the `running` line has only the beginning.
+    // For the rest of a packet, the `running` line has only its beginning.
     let is_told = carry_over.is_some() && !open.remainder;
     let kind_at_end = end_record
         .as_ref()

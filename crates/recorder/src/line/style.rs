@@ -1,4 +1,4 @@
-//! What all lines need, and writing them.
+//! Common parts of all lines, and writing them.
 
 use tacho_filter::Program;
 use tacho_record::Record;
@@ -20,73 +20,73 @@ pub struct Scratch {
     pub(super) known: Vec<Known>,
     pub(super) commands: Commands,
     pub(super) digests: Digests,
-    /// Since the last [`Scratch::take_shortfall`].
+    /// Accumulated since the last [`Scratch::take_shortfall`].
     pub(super) shortfall: Shortfall,
 }
 
-/// Buffers for errors and tables that are kept for the next line.
+/// Buffers for errors and tables that are kept for later lines.
 const EXTRAS_KEPT: usize = 64;
 
-/// What lines need beside their records.
+/// Input of all lines besides their records.
 pub struct Style<'s> {
     /// Formats times.
     pub clock: &'s mut TimeFormatter,
-    /// `seq` of the `start` line of the recorder whose records these are.
+    /// `seq` of the `start` line of the recorder that recorded them.
     pub run: Option<u64>,
     /// Longest statement text, bytes; 0 = no limit.
     pub max_statement_bytes: u64,
-    /// Which statements are wanted, and how.
+    /// Which statements are recorded, and how.
     pub filters: &'s Filters,
-    /// Whether one that is not wanted may be left out.
+    /// Whether a statement may be left out if the filter discards it.
     pub may_skip: bool,
     /// Lines of statements have their digests.
     pub digest: bool,
-    /// No literal may go to the disk.
+    /// All literals must be redacted.
     pub redact_literals: bool,
 }
 
 impl<'s> Style<'s> {
-    /// The filter of a statement that started then.
+    /// The filter for a statement that started then.
     #[inline]
     pub(super) fn filter(&self, started_us: i64) -> Program<'s> {
         Program::new(self.filters.at(started_us))
     }
 }
 
-/// What became of a record.
+/// The result for a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Written {
     /// It is in the line.
     Line,
-    /// The filter does not want it: there is no line.
+    /// The filter discarded it: there is no line.
     Filtered,
     /// It cannot be read, and was counted: there is no line.
     Unreadable,
 }
 
 impl Scratch {
-    /// Whether lines since the last [`Scratch::take_shortfall`] had to do without something.
+    /// Whether lines since the last [`Scratch::take_shortfall`] miss something.
     #[inline]
     pub fn is_short(&self) -> bool {
         self.shortfall.damaged > 0 || self.shortfall.no_memory_bytes.is_some()
     }
 
-    /// What the lines since the last call had to do without.
+    /// What the lines since the last call are missing.
     pub fn take_shortfall(&mut self) -> Shortfall {
         std::mem::take(&mut self.shortfall)
     }
 
-    /// Gives back what a huge line has taken, beyond `bytes` for each buffer.
+    /// Frees the memory of a huge line, beyond `bytes` in each buffer.
     pub fn shrink(&mut self, bytes: usize) {
         let Scratch { start, end, extras, digests, .. } = self;
         digests.shrink(bytes);
-        // Some records of 8 KiB and more are not worth it; a million small ones are.
+        // Keeping some buffers of 8 KiB is cheap; a million small ones are not.
         extras.truncate(EXTRAS_KEPT);
         [start, end].into_iter().chain(extras).for_each(|buffers| buffers.shrink(bytes));
     }
 }
 
-/// Whether an error says that a rule has blocked the statement: its text is the rule's name.
+/// Whether an error record says that a rule has blocked the statement: its text is the rule's name.
 pub(super) fn is_blocked(view: &View<'_>) -> bool {
     view.body.present & PRESENT_BLOCKED != 0
 }
@@ -126,7 +126,7 @@ fn write_less(
             return;
         }
     }
-    // What is left is as small as a name.
+    // The remaining fields are as small as a name.
     record.error = &[];
     record.tables = &[];
     record.old_value = &[];
@@ -136,7 +136,7 @@ fn write_less(
     json::write_line(out, record, style.clock);
 }
 
-/// Takes out what only says how to read the text.
+/// Removes the fields that only describe how to read the text.
 pub(super) fn without_text(record: &mut Record<'_>) {
     record.sql_redacted = false;
     record.charset = None;

@@ -6,8 +6,8 @@ use super::digests::Digests;
 use super::parts::TextKind;
 use super::secrets::Shown;
 
-/// Puts the text that may be shown into the line of a record; `text` is what came. With its digest,
-/// if that is wanted.
+/// Puts the text that may be shown into the line of a record, with its digest if that is wanted;
+/// `text` is the received text.
 #[inline(always)]
 pub(super) fn put<'r>(
     record: &mut Record<'r>,
@@ -24,7 +24,8 @@ pub(super) fn put<'r>(
     }
 }
 
-/// The digest of what is shown, as it came; empty: it has none.
+/// The digest of the received text, or of the shown one if the received text has an unknown part;
+/// empty: none.
 #[inline(always)]
 fn digest_of<'d>(
     digests: &'d mut Digests,

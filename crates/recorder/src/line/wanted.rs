@@ -1,4 +1,4 @@
-//! What the filter says of a record that has come to the writer.
+//! Decisions of the filter for records in the writer.
 
 use tacho_filter::{Action, Coverage, Ended, Event, Facts, Program, Report, Session, Tables};
 use tacho_record::TableUse;
@@ -16,10 +16,10 @@ pub(super) struct End<'e> {
     pub errno: u32,
     /// The tables that the server has reported.
     pub tables: &'e [TableUse<'e>],
-    /// There may be others, whatever the statement is: the session had locked them before, or a
-    /// record of them is lost.
+    /// There may be other tables, for any kind of statement: the session had locked them before, or
+    /// a table record is lost.
     pub is_partial: bool,
-    /// Of its kind of statement the server may not report all.
+    /// For statements of this kind, the server may not report all tables.
     pub may_hide: bool,
     /// The server's name of its SQL command; empty: not known, or none.
     pub command: &'e [u8],
@@ -27,8 +27,8 @@ pub(super) struct End<'e> {
     pub text: &'e [u8],
 }
 
-/// Of a statement; `view`: its start, `end` answers `None` where it has not ended.
-// Mostly there is no filter, and then nothing is read for it.
+/// For a statement; `view`: its start. `end` returns `None` if it has not ended.
+// Usually there is no filter, and then no field is read for it.
 #[inline(always)]
 pub(super) fn statement<'e>(
     filter: &Program<'_>,
@@ -64,7 +64,7 @@ fn judge(filter: &Program<'_>, view: View<'_>, end: Option<End<'_>>) -> Action {
         db: view.string(STRING_DB),
         command: view.string(STRING_COMMAND),
     };
-    // Inside of a stored program these are the definer and the program's database.
+    // Inside a stored program these are the definer and the program's database.
     let is_nested = view.body.present & PRESENT_NESTED != 0;
     let session = (!is_nested).then_some(who);
     filter.decide(&Facts { session, event: Event::Statement, ended }).action()
@@ -73,13 +73,13 @@ fn judge(filter: &Program<'_>, view: View<'_>, end: Option<End<'_>>) -> Action {
 fn names_of<'t>(tables: &[TableUse<'t>]) -> Vec<(&'t [u8], &'t [u8])> {
     tables
         .iter()
-        // A rename is about both names.
+        // A rename matches by both names.
         .flat_map(|table| [(table.db, table.table), (table.new_db, table.new_table)])
         .filter(|(_, table)| !table.is_empty())
         .collect()
 }
 
-/// Of a record that has a line of its own. Connections, settings of the recorder, notices and
+/// For a record that has a line of its own. Connections, settings of the recorder, notices and
 /// errors of unknown statements are always recorded.
 pub(super) fn single(filter: &Program<'_>, view: &View<'_>) -> Action {
     match view.kind {
@@ -87,7 +87,7 @@ pub(super) fn single(filter: &Program<'_>, view: &View<'_>) -> Action {
             let is_known = view.body.present & PRESENT_SQL_COMMAND != 0;
             let sql_command = is_known.then_some(view.body.sql_command);
             let errno = view.body.errno;
-            // Its tables were reported before it, and belong to no statement.
+            // Its tables were reported before it, without a statement.
             let (tables, command, text) = (&[][..], &[][..], &[][..]);
             let (is_partial, may_hide) = (true, true);
             let end = End { sql_command, errno, tables, is_partial, may_hide, command, text };
@@ -102,7 +102,7 @@ pub(super) fn single(filter: &Program<'_>, view: &View<'_>) -> Action {
             let facts = Facts { session: None, event: Event::Table, ended: Some(ended) };
             filter.decide(&facts).action()
         }
-        // What its session's statements must not say, it must not either.
+        // Redacted as the statements of its session are.
         RecordKind::Notice => {
             let Action { literals, no_text, .. } = statement(filter, view, || None);
             Action { literals: literals || no_text, ..Action::default() }

@@ -12,7 +12,7 @@ fn record(mark: u8, bytes: u32) -> Vec<u8> {
     record
 }
 
-/// As a version before 0.2 has left it.
+/// Writes a file as a version before 0.2 left it.
 fn write(path: &Path, bytes: &[u8]) {
     std::fs::write(path, bytes).unwrap();
     std::fs::set_permissions(path, Permissions::from_mode(0o600)).unwrap();
@@ -22,9 +22,9 @@ fn open(arena: &Path) -> Spill {
     Spill::open(arena, RECORD_BYTES_MAX).unwrap()
 }
 
-/// Another user who makes and removes files must not keep anybody from the arena.
+/// Another user who creates and removes files must not block the arena.
 #[test]
-fn what_is_gone_again_is_passed_over() {
+fn a_file_that_disappears_is_skipped() {
     let dir = tempfile::tempdir().unwrap();
     let arena = dir.path().join("tacho-1.arena");
     let kept = record(b'a', 128);
@@ -49,7 +49,7 @@ fn count(arena: &Path) -> usize {
 }
 
 #[test]
-fn the_next_writer_finds_what_is_in_no_line() {
+fn the_next_writer_finds_records_without_a_line() {
     let dir = tempfile::tempdir().unwrap();
     let arena = dir.path().join("tacho-1.arena");
     let mut spill = open(&arena);
@@ -76,7 +76,7 @@ fn the_next_writer_finds_what_is_in_no_line() {
     spill.settle(at[1], 7);
     spill.remove_written(7);
     assert_eq!(count(&arena), 0);
-    assert!(spill.append(&record(b'd', 64)).is_some(), "there is a next time");
+    assert!(spill.append(&record(b'd', 64)).is_some(), "the next attempt works");
     assert_eq!(count(&arena), 1);
     assert!(spill.take_error().is_none() && spill.take_damaged() == 0);
     remove_all(&arena).unwrap();
@@ -100,7 +100,7 @@ fn one_slow_record_does_not_keep_all_others() {
 }
 
 #[test]
-fn what_a_dying_writer_had_begun_is_not_read() {
+fn a_record_that_a_dying_writer_had_begun_is_not_read() {
     let dir = tempfile::tempdir().unwrap();
     let arena = dir.path().join("tacho-1.arena");
     let whole = record(b'a', 256);
@@ -120,7 +120,7 @@ fn what_a_dying_writer_had_begun_is_not_read() {
 }
 
 #[test]
-fn what_cannot_be_written_is_not_there() {
+fn a_record_that_cannot_be_written_is_not_there() {
     let dir = tempfile::tempdir().unwrap();
     let gone = dir.path().join("gone");
     std::fs::create_dir(&gone).unwrap();
@@ -130,14 +130,14 @@ fn what_cannot_be_written_is_not_there() {
     assert!(spill.append(&record(b'a', 64)).is_none());
     let error = spill.take_error().unwrap().to_string();
     assert!(error.contains("making") && error.contains("tacho-1.0.annex"), "{error}");
-    // Not every arena has a place for it.
+    // Not every arena has a place for a spill.
     let mut none = Spill { record_bytes_max: RECORD_BYTES_MAX, ..Spill::default() };
     assert!(none.append(&record(b'a', 64)).is_none() && none.take_error().is_none());
 }
 
-/// The names that follow are known to everybody who can list the directory.
+/// Every user who can list the directory knows the names that follow.
 #[test]
-fn names_that_others_took_do_not_keep_a_record_out() {
+fn a_record_is_spilled_although_names_are_taken() {
     let dir = tempfile::tempdir().unwrap();
     let arena = dir.path().join("tacho-1.arena");
     let mut spill = open(&arena);
@@ -153,7 +153,7 @@ fn names_that_others_took_do_not_keep_a_record_out() {
 }
 
 #[test]
-fn what_others_put_there_is_neither_read_nor_written() {
+fn files_of_other_users_are_neither_read_nor_written() {
     let dir = tempfile::tempdir().unwrap();
     let arena = dir.path().join("tacho-1.arena");
     let target = dir.path().join("target");
@@ -165,14 +165,14 @@ fn what_others_put_there_is_neither_read_nor_written() {
     assert!(spill.append(&record(b'b', 64)).is_some(), "beside it");
     spill.remove_written(u64::MAX);
     assert_eq!(std::fs::read(&target).unwrap(), record(b'a', 64));
-    // Ours by its owner, and yet nothing that a writer writes.
+    // Owned by this user, but not a record that a writer writes.
     let mut strange = record(b'a', 64);
     strange.extend([7; 640]);
     write(&part_path(&arena, 6), &strange);
     let mut spill = open(&arena);
     let found = all(&mut spill);
     assert!(found.contains(&record(b'a', 64)) && spill.take_damaged() == 1, "{found:?}");
-    // An SQL statement can have made this one.
+    // An SQL statement may have created this one.
     std::fs::write(part_path(&arena, 7), record(b'f', 64)).unwrap();
     let mut spill = open(&arena);
     assert!(!all(&mut spill).contains(&record(b'f', 64)));

@@ -1,4 +1,4 @@
-//! Lines that are formatted and not in the file yet.
+//! Lines that are formatted but not in the file yet.
 
 use tacho_logdir::{FileError, Fs, LogFiles};
 use tacho_record::Record;
@@ -8,10 +8,10 @@ use tacho_record::time::TimeFormatter;
 use super::context::Context;
 use crate::control::{Severity, Timestamps};
 
-/// A buffer that one huge statement has made larger than this is made smaller again, bytes.
+/// A buffer that a huge statement made larger than this is shrunk again, bytes.
 pub(super) const BUFFER_BYTES_MAX: usize = 4 << 20;
 
-/// See the module documentation.
+/// A batch of lines, see the module documentation.
 pub(super) struct Batch {
     bytes: Vec<u8>,
     /// How much of it is in the file, bytes.
@@ -24,11 +24,11 @@ pub(super) struct Batch {
     zone: Timestamps,
     /// Producers that wait for its lines: connection, `rec_no`.
     awaited: Vec<(u64, u64)>,
-    /// Entries of the table of running statements whose completion is in it.
+    /// Entries of the table of running statements that the batch completes.
     finished: Vec<usize>,
 }
 
-/// What was written with a batch.
+/// The result of writing a batch.
 pub(super) struct WrittenBatch<'b> {
     /// `seq` of the last line.
     pub(super) written_seq: u64,
@@ -36,12 +36,12 @@ pub(super) struct WrittenBatch<'b> {
     pub(super) bytes: u64,
     /// Producers that wait for these lines: connection, `rec_no`.
     pub(super) awaited: std::vec::Drain<'b, (u64, u64)>,
-    /// Entries of the table of running statements whose completion was in it.
+    /// Entries of the table of running statements that the batch completed.
     pub(super) finished: std::vec::Drain<'b, usize>,
 }
 
 impl Batch {
-    /// `last_seq`: of the last line in the file.
+    /// `last_seq`: `seq` of the last line in the file.
     pub(super) fn new(last_seq: u64) -> Batch {
         Batch {
             bytes: Vec::with_capacity(1 << 20),
@@ -55,7 +55,7 @@ impl Batch {
         }
     }
 
-    /// Follows the setting of the zone.
+    /// Applies the setting of the time zone.
     pub(super) fn set_zone(&mut self, zone: Timestamps, context: &Context) {
         if std::mem::replace(&mut self.zone, zone) == zone {
             return;
@@ -106,13 +106,13 @@ impl Batch {
         json::write_line(&mut self.bytes, record, &mut self.clock);
     }
 
-    /// Where a line is formatted, and what formats its times.
+    /// The buffer for a line, and the formatter of its times.
     #[inline]
     pub(super) fn formatting(&mut self) -> (&mut Vec<u8>, &mut TimeFormatter) {
         (&mut self.bytes, &mut self.clock)
     }
 
-    /// What formats times.
+    /// The formatter of times.
     pub(super) fn clock(&mut self) -> &mut TimeFormatter {
         &mut self.clock
     }
@@ -123,23 +123,23 @@ impl Batch {
         self.awaited.push((conn, rec_no));
     }
 
-    /// The completion of a running statement is in it.
+    /// The batch has the completion of a running statement.
     pub(super) fn note_finished(&mut self, entry: usize) {
         self.finished.push(entry);
     }
 
-    /// What belongs to the arena is of another one.
+    /// Forgets what belongs to the previous arena.
     pub(super) fn begin_arena(&mut self) {
         self.awaited.clear();
         self.finished.clear();
     }
 
-    /// Appends it to the file, from where the last attempt stopped.
+    /// Appends the batch to the file, from where the last attempt stopped.
     pub(super) fn write_to<F: Fs>(&mut self, files: &mut LogFiles<F>) -> Result<(), FileError> {
         files.write(&self.bytes, &mut self.progress)
     }
 
-    /// All of it is in the file: empties it.
+    /// The whole batch is in the file: empties it.
     pub(super) fn take_written(&mut self) -> WrittenBatch<'_> {
         let lines = self.next_seq - 1 - self.written_seq;
         let bytes = self.bytes.len() as u64;

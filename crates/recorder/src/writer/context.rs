@@ -1,11 +1,11 @@
-//! What every part of the writer uses: the settings, the status, and the error log.
+//! Settings, status and error log, which all parts of the writer use.
 
 use std::sync::Arc;
 use tacho_settings::Setting;
 
 use crate::control::{Control, Log, Severity, Status};
 
-/// See the module documentation.
+/// Shared context of the writer's parts, see the module documentation.
 pub(super) struct Context {
     pub(super) control: Arc<Control>,
     pub(super) status: Arc<Status>,
@@ -27,7 +27,7 @@ impl Context {
         Status::set(&self.status.last_error, text);
     }
 
-    /// Shows an error in the status, and writes it to the error log unless that has it already.
+    /// Shows an error in the status, and writes it to the error log if it is news there.
     pub(super) fn report(&self, severity: Severity, text: &str, is_news: bool) {
         if is_news {
             self.say(severity, text);

@@ -1,4 +1,4 @@
-//! Arenas of dead servers, which go when their records are in the file.
+//! Arenas of dead servers, which are removed when their records are in the file.
 
 use std::path::{Path, PathBuf};
 
@@ -8,12 +8,12 @@ use crate::arena_list;
 use crate::control::Severity;
 use crate::spill;
 
-/// See the module documentation.
+/// Dead arenas that wait for the batch, see the module documentation.
 #[derive(Default)]
 pub(super) struct DeadArenas {
-    /// Those whose records are in the batch.
+    /// Arenas whose records are in the batch.
     recovered: Vec<ArenaFile>,
-    /// Those that are gone, which a line in the batch says: they may be forgotten with it.
+    /// Missing arenas, reported by a line in the batch: forget them once it is written.
     gone: Vec<PathBuf>,
 }
 
@@ -28,18 +28,18 @@ impl DeadArenas {
         self.gone.push(path.to_owned());
     }
 
-    /// The batch is in the file: removes them. `directory`: of the log.
+    /// The batch is in the file: removes these arenas. `directory`: the log directory.
     pub(super) fn remove(&mut self, directory: &Path, context: &Context) {
         for path in std::mem::take(&mut self.gone) {
             forget(directory, &path, context);
-            // Pieces of texts whose other pieces are lost.
+            // Fragments of texts whose other fragments are lost.
             if let Err(error) = spill::remove_all(&path) {
                 context.say(Severity::Warning, &error.to_string());
             }
         }
         for dead in std::mem::take(&mut self.recovered) {
             forget(directory, dead.path(), context);
-            // Only costs memory: all its records are marked as written.
+            // The arena only occupies memory: all its records are marked as written.
             if let Err(error) = dead.remove() {
                 context.say(Severity::Warning, &error.to_string());
             }
@@ -47,7 +47,7 @@ impl DeadArenas {
     }
 }
 
-/// Before an arena is removed: a list without it is right, one with it would miss it.
+/// Called before an arena is removed: the list must not name an arena that no longer exists.
 fn forget(directory: &Path, arena: &Path, context: &Context) {
     if let Err(error) = arena_list::forget(directory, arena) {
         let list = directory.join(arena_list::NAME);

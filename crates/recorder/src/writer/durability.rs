@@ -1,4 +1,4 @@
-//! From the file to the device, and the producers that wait for that.
+//! Syncs the file to the device, and releases the producers that wait for that.
 
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
@@ -14,22 +14,23 @@ use super::context::Context;
 use super::rate_limit::Outages;
 use crate::control::Severity;
 
-/// How long a device that has failed is left alone, µs.
+/// Wait before the next attempt after the device has failed, µs.
 const RETRY_US: i64 = 500_000;
 
-/// What is not on the device yet.
+/// State of what is not on the device yet.
 #[derive(Default)]
 pub(super) struct Durability {
     /// The setting of this round.
     setting: u32,
     /// Producers whose lines are in the file: connection, and its last `rec_no`.
     waiting: HashMap<u64, u64>,
-    /// When everything was on the device, µs of a clock that is never set.
+    /// When everything was last on the device, µs of a monotonic clock.
     synced_us: i64,
-    /// Not before, µs of the same clock.
+    /// Earliest time of the next attempt, µs of the same clock.
     retry_at_us: i64,
     outages: Outages,
-    /// What the arena says of how far the log is on the device; `None`: this writer has not looked.
+    /// How much of the log is on the device, as last stored in the arena; `None`: this writer has
+    /// not stored it.
     noted: Option<Option<SyncMark>>,
 }
 
@@ -38,7 +39,7 @@ fn setting_of(arena: &Arena) -> u32 {
 }
 
 impl Durability {
-    /// What was noted, was noted in another arena.
+    /// The stored value was in another arena.
     pub(super) fn begin_arena(&mut self) {
         self.waiting.clear();
         self.noted = None;
@@ -49,13 +50,13 @@ impl Durability {
         self.setting == DURABILITY_SYNC
     }
 
-    /// Whether lines are to survive the machine.
+    /// Whether lines must survive a failure of the machine.
     pub(super) fn is_wanted(&self) -> bool {
         self.setting != DURABILITY_ASYNC
     }
 
-    /// Whether no producer waits for the device, and it does not fail.
-    pub(super) fn may_let_go(&self) -> bool {
+    /// Whether no producer waits for the device, and the device does not fail.
+    pub(super) fn may_release(&self) -> bool {
         self.waiting.is_empty() && !(self.is_wanted() && self.outages.is_failing())
     }
 
@@ -64,7 +65,7 @@ impl Durability {
         self.is_waited_for() && self.outages.is_failing()
     }
 
-    /// These producers' lines are in the file: connection, `rec_no`.
+    /// The lines of these producers are in the file: connection, `rec_no`.
     pub(super) fn wait_for(&mut self, producers: impl IntoIterator<Item = (u64, u64)>) {
         self.waiting.extend(producers);
     }
@@ -75,13 +76,13 @@ impl Durability {
         *waiting = rec_no.max(*waiting);
     }
 
-    /// Follows the setting.
+    /// Applies the setting.
     pub(super) fn take_setting<F: Fs>(&mut self, arena: &Arena, files: &mut LogFiles<F>) {
         self.setting = setting_of(arena);
         files.set_durable(self.is_wanted());
     }
 
-    /// What the writer before this one has written may not be on the device.
+    /// Accounts for lines of the previous writer that may not be on the device.
     pub(super) fn doubt_predecessor<F: Fs>(
         &mut self,
         arena: &Arena,
@@ -104,7 +105,7 @@ impl Durability {
         context.say(Severity::Warning, &text);
     }
 
-    /// Leaves in the arena how far the log is on the device.
+    /// Stores in the arena how much of the log is on the device.
     pub(super) fn note_synced<F: Fs>(&mut self, arena: &Arena, files: &LogFiles<F>) {
         let mark = files.sync_mark();
         if self.noted.replace(mark) == Some(mark) {
@@ -113,24 +114,24 @@ impl Durability {
         let successor = &arena.shared().successor.0;
         let (file, bytes) = mark.map_or((0, 0), |mark| (mark.file.code(), mark.bytes));
         if successor.synced_file.load(Ordering::Relaxed) != file {
-            // A death between any two of these makes it less than it was, never more.
+            // If the writer dies between any two of these stores, the value is too small, never too
+            // large.
             successor.synced_bytes.store(0, Ordering::Relaxed);
             // SYNC synced: pairs with the Acquire in `synced`.
             successor.synced_file.store(file, Ordering::Release);
         }
-        // SYNC synced: not before the file; the writer that reads both comes after this one's
-        // death.
+        // SYNC synced: not before the file; the writer that reads both runs after this one's death.
         successor.synced_bytes.store(bytes, Ordering::Release);
     }
 
-    /// When it is time to sync again, µs from now; `None`: never.
+    /// Time until the next sync, µs; `None`: never.
     pub(super) fn due_us(&self, context: &Context) -> Option<i64> {
         let interval_ms = context.control.setting(Setting::SyncIntervalMs);
         let due_us = (self.synced_us + interval_ms as i64 * 1_000).max(self.retry_at_us);
         self.is_wanted().then(|| due_us - sys::monotonic_us())
     }
 
-    /// Syncs if it is time or a producer waits for it, and releases the producers.
+    /// Syncs if it is due or a producer waits for it, and releases the producers.
     pub(super) fn settle<F: Fs>(
         &mut self,
         arena: &Arena,
@@ -138,7 +139,7 @@ impl Durability {
         may_sync: bool,
         context: &Context,
     ) {
-        // A producer that asks for it since this round began waits for the next one.
+        // A producer that began to wait during this round is served in the next one.
         if self.setting != setting_of(arena) {
             return;
         }
@@ -152,7 +153,7 @@ impl Durability {
         }
     }
 
-    /// `false`: what is in the file is not on the device, though it should be.
+    /// `false`: the file's content should be on the device but is not.
     pub(super) fn sync<F: Fs>(
         &mut self,
         arena: &Arena,
@@ -207,11 +208,11 @@ impl Durability {
     }
 }
 
-/// How far the log is on the device, as the last writer of this arena has left it there.
+/// How much of the log is on the device, as stored by the last writer of this arena.
 fn synced(arena: &Arena) -> Option<SyncMark> {
     let successor = &arena.shared().successor.0;
-    // SYNC synced: pairs with the Release in `note_synced`: not more of this file than of it was
-    // said.
+    // SYNC synced: pairs with the Release in `note_synced`: never more of this file than was stored
+    // for it.
     let file = FileName::from_code(successor.synced_file.load(Ordering::Acquire))?;
     Some(SyncMark { file, bytes: successor.synced_bytes.load(Ordering::Relaxed) })
 }

@@ -1,4 +1,4 @@
-//! What has happened to the files, in words for the error log.
+//! Events of the files, as messages for the error log.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use tacho_logdir::{Event, Sealed};
 use crate::control::Severity;
 use tacho_settings::{Setting, SettingNames};
 
-/// How grave an event is.
+/// Severity of an event.
 pub(super) fn severity_of(event: &Event) -> Severity {
     match event {
         Event::Rotated { .. } | Event::SealResumed | Event::SealBegun { .. } => Severity::Note,
@@ -20,16 +20,16 @@ pub(super) fn name_of(path: &Path) -> String {
     path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-/// What happened to the files, in a sentence for the error log.
+/// An event of the files, as a message for the error log.
 pub(super) fn describe(event: &Event, names: SettingNames) -> String {
     match event {
         Event::Rotated { closed, closed_bytes, opened } => format!(
-            "{} is complete ({closed_bytes} bytes), going on in {}",
+            "{} is complete ({closed_bytes} bytes), continuing in {}",
             closed.display(),
             opened.display()
         ),
         Event::RotateFailed { error } => {
-            format!("no new log file could be begun, going on in the old one: {error}")
+            format!("cannot begin a new log file, continuing in the old one: {error}")
         }
         Event::Recreated { path, bytes } => format!(
             "the log file was deleted; its {bytes} bytes were written again to {}. \
@@ -37,21 +37,25 @@ pub(super) fn describe(event: &Event, names: SettingNames) -> String {
             path.display()
         ),
         Event::Moved { from, opened } => {
-            format!("{} was renamed by somebody, going on in {}", from.display(), opened.display())
+            format!(
+                "{} was renamed by another process, continuing in {}",
+                from.display(),
+                opened.display()
+            )
         }
         Event::Truncated { path, gone_bytes, .. } => format!(
-            "{} was cut short by somebody: {gone_bytes} bytes of the audit log are gone. \
+            "{} was truncated by another process: {gone_bytes} bytes of the audit log are gone. \
              Use SET GLOBAL {}=1 instead of copytruncate",
             path.display(),
             names.name(Setting::RotateNow)
         ),
         Event::SealFailed { error } => {
-            format!("the audit log goes on and its seal cannot be written at the moment: {error}")
+            format!("the audit log continues, but its seal cannot be written: {error}")
         }
         Event::SealBegun { sealed } => {
             let Sealed { root, declared, .. } = sealed;
             let broken = declared
-                .map(|reason| format!("; its chain is broken ({reason}), and says so"))
+                .map(|reason| format!("; its chain is broken ({reason}), which the seal declares"))
                 .unwrap_or_default();
             format!("the audit log is sealed from here on{broken}; its public key is {root}")
         }
@@ -63,7 +67,7 @@ pub(super) fn describe(event: &Event, names: SettingNames) -> String {
             to.display()
         ),
         Event::Foreign { path, kept_bytes, removed_bytes } => format!(
-            "somebody else writes into {}: {kept_bytes} bytes were left, {removed_bytes} removed",
+            "another process writes into {}: {kept_bytes} bytes were left, {removed_bytes} removed",
             path.display()
         ),
     }

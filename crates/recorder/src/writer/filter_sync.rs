@@ -1,9 +1,9 @@
-//! By which filters lines are judged.
+//! Waits for the filters that lines depend on.
 //!
-//! A filter is published to the query threads and kept for the writer; a record may be here before
-//! the filter that let it through, where that comes by a socket. The arena says how many filters
-//! there were when a record was made. So what a pass has found is not made into lines before all of
-//! them are here.
+//! A filter is published to the query threads and kept for the writer; if filters arrive by a
+//! socket, a record may arrive before the filter that let it through. The arena has the number of
+//! filters that existed when a record was made. The results of a pass become lines only when the
+//! writer has all of these filters.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
@@ -13,52 +13,51 @@ use tacho_ring::arena::Arena;
 use super::context::Context;
 use crate::control::{Control, Filters, Severity};
 
-/// How long a filter is waited for, µs. Its server lives, and sends each at once: longer means that
-/// the number in the arena is not true, or that the server's thread hangs.
+/// How long to wait for a filter, µs. A living server sends each at once: a longer delay means that
+/// the number in the arena is wrong, or that the server's thread hangs.
 const WAIT_US: i64 = 10_000_000;
 
-/// What is known of the filters.
+/// The filters that this writer has.
 #[derive(Default)]
 pub(super) struct FilterSync {
     filters: Filters,
-    /// Which version the last one of them is.
+    /// Version of the last one.
     version: u64,
     /// They come from another process, and may be late.
     is_remote: bool,
-    /// The version that what has been found may have been judged by.
+    /// The version that the records found so far may depend on.
     due: u64,
-    /// Since when it is waited for, µs of a clock that is never set; `None`: it is not.
+    /// Since when the writer waits for it, µs of a monotonic clock; `None`: it does not wait.
     since_us: Option<i64>,
-    /// This version has not come. It is unknown what it keeps out of the log.
+    /// The writer stopped waiting for this version, whose rules are unknown.
     given_up: u64,
-    /// The arena of the server that the filters are of, should it have died.
+    /// The arena of the server that sent these filters, for the case that the server died.
     known_arena: Option<PathBuf>,
 }
 
 impl FilterSync {
-    /// Whether what has been found waits for its filter.
+    /// Whether the records that were found wait for their filter.
     pub(super) fn is_waiting(&self) -> bool {
         self.since_us.is_some()
     }
 
-    /// The numbers of another arena begin anew.
+    /// Versions begin anew with another arena.
     pub(super) fn begin_arena(&mut self) {
         (self.due, self.since_us, self.given_up) = (0, None, 0);
     }
 
-    /// A filter is missing that may keep literals out of the log: then all of them stay out.
+    /// Whether a filter is missing that may redact literals: then all literals are redacted.
     pub(super) fn is_blind(&self) -> bool {
         self.version < self.due
     }
 
-    /// The filters come from another process: a pass that has found what a newer one has let
-    /// through waits for that one.
+    /// The filters come from another process: records that a newer filter let through wait for it.
     pub(super) fn set_remote(&mut self) {
         self.is_remote = true;
     }
 
-    /// The filters are those of the server that has, or had, this arena. Recovery of others uses
-    /// none.
+    /// The filters belong to the server that has, or had, this arena. The recovery of other arenas
+    /// uses none.
     pub(super) fn know_arena(&mut self, arena: &Path) {
         self.known_arena = Some(arena.to_owned());
     }
@@ -67,8 +66,8 @@ impl FilterSync {
         &self.filters
     }
 
-    /// Before a dead arena is recovered: its server's filters, if they are known. A filter that has
-    /// not come before that server died will not come. `path`: of the arena.
+    /// Before a dead arena is recovered: uses its server's filters, if known. A filter that has not
+    /// arrived before that server died never will. `path`: path of the arena.
     pub(super) fn take_of_dead(&mut self, arena: &Arena, path: &Path, control: &Control) {
         self.filters = Filters::default();
         self.version = 0;
@@ -79,14 +78,14 @@ impl FilterSync {
         }
     }
 
-    /// Behind a pass: it knows of every filter that a record was judged by.
+    /// After a pass: gets every filter that a record may depend on.
     pub(super) fn take(&mut self, control: &Control) {
         if let Some((version, filters)) = control.filters_newer_than(self.version) {
             (self.version, self.filters) = (version, filters);
         }
     }
 
-    /// Behind a pass: which filters what it has found may need.
+    /// After a pass: notes which filters its records may depend on.
     pub(super) fn note_due(&mut self, arena: &Arena) {
         if self.is_remote {
             // SYNC filter: the pass has read the records with Acquire; their producers have read
@@ -95,7 +94,7 @@ impl FilterSync {
         }
     }
 
-    /// Whether what was found can be made into lines.
+    /// Whether the records that were found can become lines.
     pub(super) fn is_ready(&mut self, now_us: i64, context: &Context) -> bool {
         self.take(&context.control);
         if !self.is_blind() || self.due == self.given_up {
@@ -107,9 +106,11 @@ impl FilterSync {
         }
         (self.given_up, self.since_us) = (self.due, None);
         let text = format!(
-            "filter number {} of the server has not come, the last one here is {}: until it does, lines \
-             are judged by that one, and all literals are kept out of them",
-            self.due, self.version
+            "filter version {} of the server not received after {} s, the last one here is {}: until it \
+             arrives, lines are filtered by that one, and all literals are redacted",
+            self.due,
+            WAIT_US / 1_000_000,
+            self.version
         );
         context.report(Severity::Error, &text, true);
         true
@@ -130,7 +131,7 @@ mod tests {
     use crate::control::Status;
 
     #[test]
-    fn a_filter_that_does_not_come_is_waited_for_once() {
+    fn the_writer_waits_once_for_a_missing_filter() {
         let made = ArenaFile::placeholder().expect("memory");
         let arena = made.arena();
         let errors = Arc::new(AtomicU32::new(0));
@@ -149,11 +150,11 @@ mod tests {
         assert!(!sync.is_ready(0, &context) && sync.is_waiting());
         assert!(!sync.is_ready(WAIT_US, &context));
         assert!(sync.is_ready(WAIT_US + 1, &context) && sync.is_blind());
-        assert!(sync.is_ready(WAIT_US + 2, &context), "given up, and not waited for again");
+        assert!(sync.is_ready(WAIT_US + 2, &context), "given up, and no second wait");
         assert_eq!(errors.load(Ordering::Relaxed), 1);
         control.set_filter(Arc::new([1]));
         assert!(sync.is_ready(WAIT_US + 3, &context) && !sync.is_blind());
-        // A newer one is waited for.
+        // The writer waits for a newer one.
         arena.shared().settings.0.filter_version.store(2, Ordering::Relaxed);
         sync.note_due(&arena);
         assert!(!sync.is_ready(WAIT_US + 4, &context));

@@ -1,4 +1,4 @@
-//! From the arena to the queue: records are read, joined, and put into the order of time.
+//! From the arena to the queue: reads records, joins them, and sorts them by time.
 
 use std::path::PathBuf;
 
@@ -14,11 +14,11 @@ use crate::spill::ArenaSource;
 /// A statement that is open for this long gets a `running` line, µs.
 pub(super) const RUNNING_AFTER_US: i64 = 10_000_000;
 
-/// See the module documentation.
+/// Reads, joins and queues records, see the module documentation.
 pub(super) struct Intake {
     pub(super) drain: Drain,
     pub(super) join: Join,
-    /// What can become lines; emptied when all of it has.
+    /// Items that can become lines; emptied when all are written.
     ready: Vec<Ready>,
     queue: Queue,
 }
@@ -33,11 +33,12 @@ impl Intake {
         }
     }
 
-    /// Leaves the arena for another one. What is not formatted yet stays unmarked in the old one.
+    /// Leaves the arena for another one. Records that are not formatted yet stay unmarked in the
+    /// old one.
     pub(super) fn take_up(&mut self, source: impl Into<ArenaSource>) {
         self.drain = Drain::new(source);
         self.join = Join::default();
-        // The items are about records of the old arena.
+        // The items refer to records of the old arena.
         self.queue.clear(&mut self.ready);
     }
 
@@ -50,12 +51,12 @@ impl Intake {
         self.drain.set_tasks(tasks);
     }
 
-    /// What recovery and takeover work on.
+    /// The parts that recovery and takeover use.
     pub(super) fn parts(&mut self) -> (&mut Drain, &mut Join, &mut Vec<Ready>) {
         (&mut self.drain, &mut self.join, &mut self.ready)
     }
 
-    /// One pass over the arena: what is complete becomes ready.
+    /// One pass over the arena: complete items become ready.
     pub(super) fn scan(&mut self) {
         let Intake { drain, join, ready, .. } = self;
         let arena = *drain.arena();
@@ -69,7 +70,7 @@ impl Intake {
         join.give_up(&abandoned, ready);
         join.end_pass(ready);
         if join.has_loose() {
-            // Another pass right away, so that they do not wait for the next round.
+            // Another pass at once, so that these records do not wait for the next round.
             join.begin_pass();
             drain.pass(|head, at| join.add(head, at, ready));
             join.end_pass(ready);
@@ -80,28 +81,27 @@ impl Intake {
         join.close_over(sys::now_us() - RUNNING_AFTER_US, ready);
     }
 
-    /// Puts what is ready into the queue.
+    /// Puts ready items into the queue.
     pub(super) fn enqueue(&mut self) {
         self.queue.sort_new(&self.ready);
     }
 
-    /// The next item of the queue, and what reads its records. `None`: all have been taken.
+    /// The next item of the queue, and the drain that reads its records. `None`: the queue is done.
     #[inline]
     pub(super) fn next_item(&mut self) -> Option<(&mut Ready, &mut Drain)> {
         let place = self.queue.next()?;
         Some((&mut self.ready[place], &mut self.drain))
     }
 
-    /// Forgets the items when all have been taken.
+    /// Clears the queue if all items have been taken.
     pub(super) fn clear_if_done(&mut self) {
         self.queue.clear_if_done(&mut self.ready);
     }
 
-    /// When recording stops: makes ready what is still open, as `running`. The queue is empty.
+    /// When recording stops: makes open statements ready, as `running`. The queue is empty.
     pub(super) fn finish(&mut self, now_us: i64) {
         self.join.finish(now_us, Ending::Running, &mut self.ready);
-        // What already has a `running` line needs no second one, unless something was seen of
-        // the statement since.
+        // A statement with a `running` line needs no second one, unless it has newer records.
         self.ready.retain(|item| match item {
             Ready::Statement { open, .. } => {
                 matches!(open.start, Start::Record(_)) || !open.extras.is_empty()
@@ -111,13 +111,13 @@ impl Intake {
         self.enqueue();
     }
 
-    /// Whether nothing is in memory that is not in the arena.
+    /// Whether all state in memory is also in the arena.
     pub(super) fn is_empty(&mut self) -> bool {
         self.queue.is_empty() && self.join.partials().all(|(_, partial)| partial.early.is_none())
     }
 
-    /// Records that cannot be read, or whose threads have died before they were complete, since the
-    /// last call.
+    /// Records that cannot be read, or whose threads died before they were complete, since the last
+    /// call.
     pub(super) fn take_corrupt(&mut self, now_us: i64) -> u64 {
         let damaged = self.drain.take_damaged() + self.join.take_missing();
         damaged + u64::from(self.drain.bury_dead(now_us))

@@ -1,8 +1,8 @@
-//! What there is of the log, shown to SHOW STATUS.
+//! Overview of the log files, for SHOW STATUS.
 //!
-//! The directory is listed every ten seconds, and one after something has happened to a file, but
-//! never for more than a fiftieth of the time. What changes with each line, the length
-//! of the current file, is added in each round without a look.
+//! The directory is listed every ten seconds, or one second after a change to a file, but listing
+//! takes at most a fiftieth of the time. The length of the current file, which changes with each
+//! line, is updated in each round without a listing.
 
 use tacho_logdir::{FileName, Fs, Inventory, LogFiles, Packing};
 use tacho_record::time::TimeFormatter;
@@ -13,25 +13,25 @@ use super::context::Context;
 use super::rate_limit::RateLimit;
 use crate::control::{LogFilesView, Severity};
 
-/// How often is looked, when nothing has happened to the files, µs.
+/// Interval between listings if no file has changed, µs.
 const LOOK_EVERY_US: i64 = 10_000_000;
-/// How long after the last look, when something has, µs.
+/// Shortest interval if a file has changed, µs.
 const LOOK_AGAIN_US: i64 = 1_000_000;
-/// Of the time, so much may go into it.
+/// The share of time for listings is one in this many.
 const PART_OF_TIME: i64 = 50;
 const DAY_US: i64 = 86_400_000_000;
 
-/// What was found.
+/// The last listing, and what is shown of it.
 #[derive(Default)]
 pub(super) struct InventoryWatch {
     found: Inventory,
-    /// The current file then, and its length.
+    /// The current file at that time, and its length.
     current: Option<(FileName, u64)>,
-    /// Something has happened to a file since.
+    /// A file has changed since.
     is_news: bool,
-    /// By the clock that is never set.
+    /// By the monotonic clock.
     looked_at_us: i64,
-    /// Not again before this time.
+    /// Earliest time of the next listing.
     again_at_us: i64,
     /// What is shown.
     view: LogFilesView,
@@ -39,12 +39,12 @@ pub(super) struct InventoryWatch {
 }
 
 impl InventoryWatch {
-    /// Something has become of a file.
+    /// A file has changed.
     pub(super) fn look_soon(&mut self) {
         self.is_news = true;
     }
 
-    /// Brings the figures up to date. For every round.
+    /// Updates the figures. Called in every round.
     pub(super) fn update<F: Fs>(
         &mut self,
         files: &mut LogFiles<F>,
@@ -82,7 +82,7 @@ impl InventoryWatch {
         match found {
             Ok(found) => self.found = found,
             Err(error) => {
-                // What was found the last time stays, until the next look.
+                // The previous result stays until the next listing.
                 if self.failure_limit.allows(now_us) {
                     context.say(Severity::Warning, &error.to_string());
                 }

@@ -1,4 +1,4 @@
-//! From the queue to the batch: which lines are written, and what is settled with them.
+//! From the queue to the batch: writes lines, and settles their records.
 
 use std::sync::atomic::Ordering;
 
@@ -27,7 +27,7 @@ pub(super) struct Lines {
     memory_limit: RateLimit,
 }
 
-/// Where records come from, and where their lines go.
+/// Source of records, and destination of their lines.
 pub(super) struct Channels<'w> {
     pub(super) drain: &'w mut Drain,
     pub(super) batch: &'w mut Batch,
@@ -35,12 +35,12 @@ pub(super) struct Channels<'w> {
 }
 
 impl Lines {
-    /// Gives back what a huge line has taken.
+    /// Frees the memory of a huge line.
     pub(super) fn shrink(&mut self) {
         self.scratch.shrink(BUFFER_BYTES_MAX);
     }
 
-    /// The line of an item of the queue.
+    /// Writes the line of an item of the queue.
     pub(super) fn format(&mut self, item: &mut Ready, to: &mut Channels<'_>) {
         match item {
             Ready::Statement { conn, open, ending, .. } => {
@@ -50,7 +50,8 @@ impl Lines {
                 gather(place, to.drain);
                 let written = self.write_single(place, error.as_ref(), awaited.is_none(), to);
                 if let (Written::Unreadable, Some(error)) = (written, error) {
-                    // What it was the message of cannot be read: a line of its own.
+                    // The record of this message cannot be read: the message gets a line of its
+                    // own.
                     self.write_single(error, None, false, to);
                 }
                 if let Some((conn, rec_no)) = *awaited {
@@ -59,7 +60,7 @@ impl Lines {
             }
             Ready::Nothing { at } => {
                 for at in at {
-                    // Settled with the line before: nothing of it is in a line of its own.
+                    // Settled with the previous line, because they have no line of their own.
                     to.drain.settle(*at, to.batch.last_seq());
                 }
             }
@@ -79,10 +80,10 @@ impl Lines {
         if let Ending::Record(place) = ending {
             gather(place, to.drain);
         }
-        // A producer waits until the line of this one is in the file.
+        // A producer waits until this line is in the file.
         let may_skip = !open.awaited;
         let Some(seq) = self.write_statement(conn, open, ending, may_skip, to) else {
-            // With the line before: it is in none of its own.
+            // With the previous line, because it has no line of its own.
             return settle_statement(conn, open, ending, to.batch.last_seq(), to.drain, to.batch);
         };
         settle_statement(conn, open, ending, seq, to.drain, to.batch);
@@ -91,13 +92,13 @@ impl Lines {
                 to.batch.note_finished(entry);
             }
         } else if matches!(ending, Ending::Running) {
-            // The last lines of an orderly stop. Should it not be completed, the
-            // next server completes them.
+            // The last lines of an orderly stop. If it does not complete, the next server completes
+            // them.
             running_table::remember(to.drain.arena(), conn, open, seq);
         }
     }
 
-    /// `may_skip`: it is left out if the filter does not want it.
+    /// `may_skip`: leave it out if the filter discards it.
     fn write_single(
         &mut self,
         place: &RecordPlace,
@@ -116,7 +117,7 @@ impl Lines {
         }
         let settled_with = match written {
             Written::Line => to.batch.take_seq(),
-            // With the line before: it is in none of its own.
+            // With the previous line, because it has no line of its own.
             Written::Filtered | Written::Unreadable => to.batch.last_seq(),
         };
         settle(place, settled_with, to.drain);
@@ -129,7 +130,7 @@ impl Lines {
         written
     }
 
-    /// The `seq` of its line; `None`: the filter does not want it, and it `may_skip` it.
+    /// The `seq` of its line; `None`: the filter discards it, and `may_skip` allows that.
     pub(super) fn write_statement(
         &mut self,
         conn: u64,
@@ -155,7 +156,7 @@ impl Lines {
         Some(to.batch.take_seq())
     }
 
-    /// What is to be kept of a start when the record itself leaves the arena.
+    /// The state that remains of a start whose record leaves the arena.
     pub(super) fn carry_over(&mut self, drain: &Drain, place: &RecordPlace) -> CarryOver {
         let mut carry_over =
             line::carry_over(drain, &mut self.scratch, place, self.filter_sync.filters());
@@ -163,12 +164,12 @@ impl Lines {
         carry_over
     }
 
-    /// Whether the new text of a statement that was rewritten is among what it has gathered.
+    /// Whether the records of a statement include a rewritten text.
     pub(super) fn is_rewritten(&mut self, drain: &Drain, extras: &[RecordPlace]) -> bool {
         line::is_rewritten(drain, &mut self.scratch, extras)
     }
 
-    /// Number and message of the last error among what a statement has gathered.
+    /// Number and message of the last error among the records of a statement.
     pub(super) fn last_error(
         &mut self,
         drain: &Drain,
@@ -177,8 +178,8 @@ impl Lines {
         line::last_error(drain, &mut self.scratch, extras)
     }
 
-    /// Counts records that looked like some until their lines were to be written, and says
-    /// which texts are missing for want of memory.
+    /// Counts records that proved to be damaged when their lines were written, and reports which
+    /// texts are missing because of memory.
     fn report_shortfall(&mut self, to: &Channels<'_>) {
         let Shortfall { damaged, no_memory_bytes } = self.scratch.take_shortfall();
         if damaged > 0 {
@@ -213,8 +214,8 @@ fn style<'s>(
     }
 }
 
-/// Appends the rest of a text of which most was taken out of the arena to that, so that the text is
-/// nowhere copied as a whole.
+/// Appends the rest of a text that was mostly moved out of the arena to the moved part, so that the
+/// whole text is never copied.
 #[inline]
 pub(super) fn gather(place: &mut RecordPlace, drain: &Drain) {
     if let RecordPlace::Memory(early, more) = place {
@@ -231,7 +232,7 @@ fn gather_pieces(early: &mut EarlyRecord, more: &[Ref], drain: &Drain) {
     early.gathered = more.len();
 }
 
-/// All records of a statement went into the line with this `seq`.
+/// Settles all records of a statement with the line of this `seq`.
 pub(super) fn settle_statement(
     conn: u64,
     open: &Open,

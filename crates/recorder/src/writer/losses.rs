@@ -1,4 +1,4 @@
-//! Lines about records that were lost.
+//! Lines that report lost records.
 
 use std::path::Path;
 use std::sync::atomic::Ordering;
@@ -14,16 +14,16 @@ use super::rate_limit::RateLimit;
 use crate::arena_file;
 use crate::control::Severity;
 
-/// Losses are reported in one line, at most this often, µs.
+/// Shortest interval between lines about losses, µs.
 const LOST_INTERVAL_US: u64 = 1_000_000;
 
-/// What was last said about losses.
+/// What was last reported about losses.
 pub(super) struct Losses {
-    /// When the counters were last looked at.
+    /// When the counters were last read.
     seen_us: i64,
     /// When a line was last written.
     reported_us: i64,
-    /// Records lost that the error log has not heard of.
+    /// Losses that the error log has not reported.
     unsaid: u64,
     limit: RateLimit,
 }
@@ -38,7 +38,7 @@ impl Losses {
         Losses { seen_us: now_us, reported_us: 0, unsaid: 0, limit: RateLimit::default() }
     }
 
-    /// Losses that no line reports are from this time on.
+    /// Sets the time from which unreported losses are counted.
     pub(super) fn set_seen(&mut self, seen_us: i64) {
         self.seen_us = seen_us;
     }
@@ -68,10 +68,10 @@ impl Losses {
             let total = counter.load(Ordering::Relaxed);
             (cause, total, total.saturating_sub(reported.load(Ordering::Relaxed)))
         });
-        // Read after the counters: what they count has happened before.
+        // Read after the counters: the losses that they count happened before.
         let until_us = sys::now_us().max(self.seen_us);
         for ((cause, total, count), telling) in news.into_iter().zip(telling) {
-            // One line at a time for each cause: the arena remembers one that is on its way.
+            // One line at a time for each cause: the arena stores the line that is being written.
             if count == 0 || telling.seq.load(Ordering::Relaxed) != 0 {
                 continue;
             }
@@ -95,7 +95,7 @@ impl Losses {
         self.seen_us = now_us;
     }
 
-    /// Writes to the error log, or keeps the number for the next time when it does.
+    /// Writes to the error log, or keeps the number for the next message.
     fn say(&mut self, count: u64, cause: &str, context: &Context) {
         if !self.limit.allows(sys::monotonic_us()) {
             self.unsaid += count;
@@ -111,7 +111,7 @@ impl Losses {
         context.say(Severity::Warning, &text);
     }
 
-    /// After the last round: no loss may stay without a line.
+    /// After the last round: every loss must have a line.
     pub(super) fn write_last(
         &mut self,
         now_us: i64,
@@ -129,7 +129,8 @@ impl Losses {
     }
 }
 
-/// A line that says that the memory of a recorder that did not stop is gone, with what was in it.
+/// Writes a line that reports a missing arena, whose recorder did not stop, and whose records are
+/// gone.
 pub(super) fn write_gone(path: &Path, batch: &mut Batch, context: &Context) {
     let now_us = sys::now_us();
     let seq = batch.take_seq();
@@ -143,15 +144,15 @@ pub(super) fn write_gone(path: &Path, batch: &mut Batch, context: &Context) {
     });
     let text = format!(
         "the arena {} is gone: its server did not stop in the orderly way, and the machine \
-         was started anew, or somebody removed it. What was not in the log yet is lost; the \
+         was started anew, or another process removed it. What was not in the log yet is lost; the \
          log has a `lost` line",
         path.display()
     );
     context.say(Severity::Warning, &text);
 }
 
-/// Counts losses as reported whose line is in the file, which ends with line `written_seq`. Lines
-/// that are not, are as if they had never been: with the next one the losses are reported again.
+/// Counts losses as reported if their line is in the file, which ends with line `written_seq`.
+/// Otherwise the losses are reported again with the next line.
 pub(crate) fn confirm_losses(arena: &Arena, written_seq: u64) {
     let state = &arena.shared().writer.0;
     let [timeout, dropped, corrupt] = &state.telling;
@@ -166,7 +167,7 @@ pub(crate) fn confirm_losses(arena: &Arena, written_seq: u64) {
         if seq != 0 && seq <= written_seq {
             reported.store(telling.count.load(Ordering::Relaxed), Ordering::Relaxed);
         }
-        // In this order: a death in between confirms once more.
+        // In this order: after a death in between, the losses are confirmed once more.
         telling.seq.store(0, Ordering::Release);
     }
 }
@@ -194,7 +195,7 @@ mod tests {
         losses.write(2_500_000, &arena, &mut batch, &context);
         assert_eq!(batch.next_seq(), 11, "at most one line in a second");
         losses.write(4_000_000, &arena, &mut batch, &context);
-        assert_eq!(batch.next_seq(), 11, "one is on its way");
+        assert_eq!(batch.next_seq(), 11, "one line is pending");
         // Its line did not reach the file.
         confirm_losses(&arena, 9);
         losses.write(6_000_000, &arena, &mut batch, &context);

@@ -1,41 +1,41 @@
 //! The writer: drain, join, format, write, recycle.
 //!
-//! A record counts as written when its line is in the file (the kernel has it): only then
-//! is its chunk given back. The `seq` of the line is stored in the record before the write,
-//! so that after a crash the last line in the file tells which records are in it.
+//! A record counts as written when its line is in the file (the kernel has it): only then is its
+//! chunk recycled. The `seq` of the line is stored in the record before the write, so that after a
+//! crash the last line in the file determines which records are in it.
 //!
-//! [`Writer`] runs the round; each part owns its state, and takes what it needs from others as
+//! [`Writer`] runs the round; each part owns its state, and receives the state of others as
 //! arguments.
 //!
-//! | module | what it owns |
+//! | module | responsibility |
 //! |---|---|
-//! | `round` | the round, and making room when chunks are short |
+//! | `round` | the round, and freeing chunks when chunks are short |
 //! | `context` | settings, status, error log |
 //! | `intake` | from the arena to the queue |
 //! | `queue` | the order of the lines |
 //! | `lines` | from the queue to the batch |
-//! | `filter_sync` | the filters that lines are judged by |
+//! | `filter_sync` | the filters that lines depend on |
 //! | `running` | lines of statements that have not ended |
-//! | `running_table` | the arena's table of them |
+//! | `running_table` | the arena's table of these statements |
 //! | `own_lines` | lines of the recorder itself |
 //! | `losses` | lines about lost records |
 //! | `batch` | lines that are not in the file yet |
 //! | `output` | from the batch to the file; errors |
-//! | `file_events` | what has happened to the files, in words |
+//! | `file_events` | messages about events of the files |
 //! | `durability` | from the file to the device; producers that wait |
-//! | `dead_arenas` | arenas of dead servers that go with the batch |
-//! | `takeover` | continuing where another writer has left a living arena |
-//! | `relief` | taking incomplete records out of the arena |
+//! | `dead_arenas` | arenas of dead servers , removed after the batch is written |
+//! | `takeover` | continuing where another writer left a living arena |
+//! | `relief` | moving incomplete records out of the arena |
 //! | `pace` | how long the writer sleeps |
-//! | `rate_limit` | how often the error log hears of the same trouble |
-//! | `upkeep` | what is done with files beside writing them: the next seven |
-//! | `retention` | which closed file goes when |
-//! | `brake` | how fast they may go where that can be a mistake or an attack |
-//! | `packing` | the thread that makes closed files smaller, and encrypts them |
-//! | `secondary_format` | the thread that writes each file once more in another format |
-//! | `space` | room on the disk, and the warning that it ends |
-//! | `stale` | which of these has to look again because another one has changed a file |
-//! | `inventory` | what there is of the log, for SHOW STATUS |
+//! | `rate_limit` | limits repeated messages in the error log |
+//! | `upkeep` | maintenance of files: the next seven |
+//! | `retention` | which closed file is removed when |
+//! | `brake` | rate limit for suspicious removals |
+//! | `packing` | the thread that compresses and encrypts closed files |
+//! | `secondary_format` | the thread that writes each file in another format, too |
+//! | `space` | free space on the disk, and the warning that it is low |
+//! | `stale` | which of these must look again because another part changed a file |
+//! | `inventory` | overview of the log files, for SHOW STATUS |
 
 mod batch;
 mod brake;
@@ -75,7 +75,7 @@ use tacho_ring::arena::Arena;
 use tacho_ring::sys;
 
 use crate::arena_file::ArenaFile;
-use crate::control::{ConfigTold, Control, Log, Severity, Status};
+use crate::control::{ConfigLogged, Control, Log, Severity, Status};
 use crate::drain::Drain;
 use crate::join::{Join, Ready};
 use crate::spill::ArenaSource;
@@ -91,10 +91,10 @@ use rate_limit::RateLimit;
 use tacho_settings::{Setting, SettingNames};
 use upkeep::Upkeep;
 
-/// See the module documentation.
+/// Writes the lines of one arena, see the module documentation.
 pub struct Writer<F: Fs = RealFs> {
-    /// Before `output`, whose files have the lock of the directory: the threads that work on closed
-    /// files end before that is released.
+    /// Before `output`, whose files hold the lock of the directory: the threads that work on closed
+    /// files end before the lock is released.
     upkeep: Upkeep,
     intake: Intake,
     lines: Lines,
@@ -107,8 +107,7 @@ pub struct Writer<F: Fs = RealFs> {
 }
 
 impl<F: Fs> Writer<F> {
-    /// Writes what comes through `arena` into `files`; `last_seq` is the `seq` of the last
-    /// line there.
+    /// Writes the records of `arena` into `files`; `last_seq` is the `seq` of the last line there.
     pub fn new(
         source: impl Into<ArenaSource>,
         files: LogFiles<F>,
@@ -134,39 +133,40 @@ impl<F: Fs> Writer<F> {
         writer
     }
 
-    /// Takes up another arena: after the records of a dead one, those of ours.
+    /// Starts with another arena: the server's own, after the records of a dead one.
     pub fn with_arena(mut self, source: impl Into<ArenaSource>) -> Writer<F> {
         self.take_up(source);
         self
     }
 
-    /// Leaves the arena for another one. What is in the batch still goes to the file; what is
-    /// not formatted yet stays unmarked in the arena that it is in.
+    /// Leaves the arena for another one. Lines in the batch still go to the file; records that are
+    /// not formatted yet stay unmarked in their arena.
     pub(crate) fn take_up(&mut self, source: impl Into<ArenaSource>) {
         self.intake.take_up(source);
-        // All of these are about records of the old arena.
+        // All of these refer to records of the old arena.
         self.output.batch.begin_arena();
         self.output.durability.begin_arena();
         self.lines.filter_sync.begin_arena();
-        // The losses without a line are from any time of its life: its writer may have
-        // looked at them long before it died, and never have been able to write.
+        // Unreported losses may date from any time of the arena's life: its writer may have read
+        // the counters long before it died, and never have been able to write.
         self.losses.set_seen(self.arena().header().created_us);
         self.take_names();
     }
 
-    /// Names settings as the server of the arena does.
+    /// Uses the setting names of the arena's server.
     fn take_names(&self) {
         let server = self.arena().header().server;
-        // An arena without a server says nothing: the caller knows better, or learns it soon.
+        // The header of an arena without a server has no name: the caller knows the names, or gets
+        // them soon.
         if let Some(length @ 1..) = server.iter().position(|byte| *byte == 0) {
             let server = String::from_utf8_lossy(&server[..length]);
             self.context.control.set_names(SettingNames::of_server(&server));
         }
     }
 
-    /// Sets who hears of the lines of changes.
-    pub fn set_config_told(&mut self, told: ConfigTold) {
-        self.own_lines.set_config_told(told);
+    /// Sets the callback for the lines of changes.
+    pub fn set_config_logged(&mut self, logged: ConfigLogged) {
+        self.own_lines.set_config_logged(logged);
     }
 
     /// The producers are threads of another process; see [`Drain::set_tasks`].
@@ -174,29 +174,28 @@ impl<F: Fs> Writer<F> {
         self.intake.set_tasks(tasks);
     }
 
-    /// The filters come from another process: a pass that has found what a newer one has let
-    /// through waits for that one.
+    /// The filters come from another process: records that a newer filter let through wait for it.
     pub fn wait_for_filters(&mut self) {
         self.lines.filter_sync.set_remote();
     }
 
-    /// The filters are those of the server that has, or had, this arena. Recovery of others uses
-    /// none.
+    /// The filters belong to the server that has, or had, this arena. The recovery of other arenas
+    /// uses none.
     pub fn know_filters_of(&mut self, arena: &Path) {
         self.lines.filter_sync.know_arena(arena);
     }
 
-    /// Before a dead arena is recovered: its server's filters, if they are known.
+    /// Before a dead arena is recovered: uses its server's filters, if known.
     pub(crate) fn take_filters_of_dead(&mut self, path: &Path) {
         let Writer { lines, intake, context, .. } = self;
         lines.filter_sync.take_of_dead(intake.arena(), path, &context.control);
     }
 
-    /// Whether nothing is in the memory of this writer that is not in the arena or in the file:
-    /// another one may take over. Nor may it know of something that is not on the device, and
-    /// should be: the next one would believe it is, as the kernel reports an error once.
-    pub fn may_let_go(&mut self) -> bool {
-        self.output.durability.may_let_go()
+    /// Whether another writer may take over: everything in this writer's memory is also in the
+    /// arena or in the file. Nor may this writer know of a failed sync: the next writer would
+    /// believe that the lines are on the device, because the kernel reports an error only once.
+    pub fn may_release(&mut self) -> bool {
+        self.output.durability.may_release()
             && self.output.batch.is_empty()
             && self.intake.is_empty()
     }
@@ -206,19 +205,19 @@ impl<F: Fs> Writer<F> {
         self.intake.arena()
     }
 
-    /// Connections that something is kept for.
+    /// Number of connections that have state.
     pub fn connection_count(&self) -> usize {
         self.intake.join.connection_count()
     }
 
-    /// What recovery works on.
+    /// The parts that recovery uses.
     pub(crate) fn parts(&mut self) -> (&mut Drain, &mut Join, &mut Vec<Ready>) {
         self.intake.parts()
     }
 
-    /// See [`LogFiles::tell_recovery`].
-    pub fn tell_recovery(&mut self) {
-        self.output.files.tell_recovery();
+    /// See [`LogFiles::announce_recovery`].
+    pub fn announce_recovery(&mut self) {
+        self.output.files.announce_recovery();
     }
 
     pub(crate) fn log_directory(&self) -> &Path {
@@ -230,7 +229,7 @@ impl<F: Fs> Writer<F> {
         self.output.batch.written_seq()
     }
 
-    /// `seq` of the line that comes next.
+    /// `seq` of the next line.
     pub(crate) fn next_seq(&self) -> u64 {
         self.output.batch.next_seq()
     }
@@ -271,7 +270,7 @@ impl<F: Fs> Writer<F> {
         own_lines::note(event, server, ts_us, key, intake.arena(), batch);
     }
 
-    /// A `config` line for a change that the recorder has made itself.
+    /// A `config` line for a change that the recorder made.
     fn note_change(&mut self, variable: &str, old_value: &str, new_value: &str) {
         let batch = &mut self.output.batch;
         own_lines::own_change(variable, old_value, new_value, self.intake.arena(), batch);
@@ -288,16 +287,16 @@ impl<F: Fs> Writer<F> {
         losses::count_corrupt(self.arena(), count);
     }
 
-    /// After the last round: no loss may stay without a line.
-    pub(crate) fn tell_last_losses(&mut self, now_us: i64) {
+    /// After the last round: every loss must have a line.
+    pub(crate) fn report_last_losses(&mut self, now_us: i64) {
         self.count_corrupt_records();
         let Writer { losses, output, intake, context, .. } = self;
         losses.write_last(now_us, intake.arena(), &mut output.batch, context);
     }
 
-    /// A line that says that the memory of a recorder that did not stop is gone, with what was in
-    /// it.
-    pub(crate) fn tell_gone(&mut self, path: &Path) {
+    /// Writes a line that reports a missing arena, whose recorder did not stop, and whose records
+    /// are gone.
+    pub(crate) fn report_gone(&mut self, path: &Path) {
         losses::write_gone(path, &mut self.output.batch, &self.context);
         self.output.dead_arenas.add_gone(path);
     }
@@ -310,8 +309,8 @@ impl<F: Fs> Writer<F> {
 
 /// Between two rounds, and at the end.
 impl<F: Fs> Writer<F> {
-    /// Sleeps until the interval is over (`at_most_ms` if that is less), enough is waiting, or
-    /// it is woken.
+    /// Sleeps until the interval is over (`at_most_ms` if that is less), enough records wait, or it
+    /// is woken.
     pub fn sleep(&mut self, started_us: i64, at_most_ms: u64) {
         let Writer { pace, output, lines, intake, context, .. } = self;
         let durability = &output.durability;
@@ -326,19 +325,19 @@ impl<F: Fs> Writer<F> {
         pace.sleep(started_us, at_most_ms, &outlook, intake.arena(), settings);
     }
 
-    /// Lets time pass, for tests that have none: the next round tries to write again.
+    /// For tests, which have no clock: the next round retries the write.
     #[cfg(test)]
     pub(crate) fn forget_pause(&mut self) {
         self.output.forget_pause();
     }
 
-    /// Whether statements wait, or will soon, because writing fails at the moment.
+    /// Whether statements wait, or soon will, because writes fail.
     pub fn is_failing(&self) -> bool {
         self.output.is_failing() || self.output.durability.is_failing()
     }
 
-    /// Writes what is still open as `running` lines when recording stops, and the `stop`
-    /// line. `false`: the file cannot be written.
+    /// When recording stops: writes open statements as `running` lines, and the `stop` line.
+    /// `false`: the file cannot be written.
     pub fn finish(&mut self) -> bool {
         let now_us = sys::now_us();
         self.output.forget_pause();
@@ -346,13 +345,13 @@ impl<F: Fs> Writer<F> {
         if !self.round() {
             return false;
         }
-        self.tell_last_losses(now_us);
-        // The round has emptied the queue, so nothing else is in it.
+        self.report_last_losses(now_us);
+        // The round has emptied the queue, so it has only these items.
         self.intake.finish(now_us);
         if !self.write_queue(now_us) {
             return false;
         }
-        // A call after one that failed must not say it again.
+        // Another call after a failed one must not write it again.
         if !self.own_lines.set_has_stop(true) {
             self.note(EventKind::Stop, "");
         }
@@ -363,7 +362,7 @@ impl<F: Fs> Writer<F> {
         true
     }
 
-    /// Ends the files, for another writer of the living arena.
+    /// Closes the files, for another writer of the living arena.
     ///
     /// # Errors
     /// As [`Writer::close`].
@@ -372,7 +371,7 @@ impl<F: Fs> Writer<F> {
         self.close()
     }
 
-    /// Ends the files, and before that what reads them.
+    /// Closes the files, after the threads that read them have ended.
     ///
     /// # Errors
     /// As [`LogFiles::close`].
@@ -381,8 +380,8 @@ impl<F: Fs> Writer<F> {
         self.output.files.close()
     }
 
-    /// Used by recovery: formats the whole queue and writes it. `false`: it waits in the batch,
-    /// before everything that comes later, until the file can be written.
+    /// For recovery: formats the whole queue and writes it. `false`: the lines wait in the batch,
+    /// before all later ones, until the file can be written.
     pub(crate) fn flush(&mut self) -> bool {
         self.output.forget_pause();
         let now_us = sys::now_us();

@@ -1,4 +1,4 @@
-//! From the batch to the file, and what follows from its being there.
+//! From the batch to the file, and the consequences of a written batch.
 
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
@@ -18,24 +18,24 @@ use super::rate_limit::Outages;
 use crate::arena_file::ArenaFile;
 use crate::control::Severity;
 
-/// How long a failed write is left alone, µs.
+/// Wait before a failed write is retried, µs.
 const RETRY_US: i64 = 250_000;
 
-/// See the module documentation.
+/// Writes batches to the file, see the module documentation.
 pub(super) struct Output<F: Fs> {
     pub(super) files: LogFiles<F>,
     pub(super) batch: Batch,
     pub(super) durability: Durability,
     pub(super) dead_arenas: DeadArenas,
     outages: Outages,
-    /// When a write that has failed is tried again, µs since 1970-01-01 UTC.
+    /// When a failed write is retried, µs since 1970-01-01 UTC.
     retry_at_us: i64,
-    /// Files that were set aside and have no line in the log yet: the name before, the name now.
+    /// Files that were set aside and have no line in the log yet: old name, new name.
     set_aside: Vec<(String, String)>,
 }
 
 impl<F: Fs> Output<F> {
-    /// `last_seq`: of the last line in the files.
+    /// `last_seq`: `seq` of the last line in the files.
     pub(super) fn new(files: LogFiles<F>, last_seq: u64) -> Output<F> {
         Output {
             files,
@@ -53,13 +53,13 @@ impl<F: Fs> Output<F> {
         self.outages.is_failing()
     }
 
-    /// A write that has failed is tried again at once.
+    /// Retries a failed write at once.
     pub(super) fn forget_pause(&mut self) {
         self.retry_at_us = 0;
     }
 
-    /// Writes the batch, whose lines are about this arena. `false`: it could not all be written,
-    /// and is tried again later.
+    /// Writes the batch, whose lines are about this arena. `false`: not all of it was written; the
+    /// rest is retried later.
     pub(super) fn write(&mut self, now_us: i64, arena: &Arena, context: &Context) -> bool {
         if self.batch.is_empty() {
             return true;
@@ -78,7 +78,7 @@ impl<F: Fs> Output<F> {
             return false;
         }
         if self.outages.succeeded() {
-            context.say(Severity::Note, "the audit log can be written again and goes on");
+            context.say(Severity::Note, "the audit log can be written again and continues");
         }
         if let Some(count) = self.outages.overdue(sys::monotonic_us()) {
             let text =
@@ -90,7 +90,7 @@ impl<F: Fs> Output<F> {
         true
     }
 
-    /// Writes to the arena what is in the file, for recovery.
+    /// Stores in the arena how far the file is written, for recovery.
     fn note_written(&mut self, arena: &Arena, context: &Context) {
         let WrittenBatch { written_seq, lines, bytes, awaited, finished } =
             self.batch.take_written();
@@ -114,7 +114,7 @@ impl<F: Fs> Output<F> {
         }
     }
 
-    /// Begins a new file if one was asked for, or the current one is old enough.
+    /// Begins a new file if this was requested, or the current one is old enough.
     pub(super) fn rotate(&mut self, context: &Context) {
         let control = &context.control;
         self.files.rotate_when_older(control.setting(Setting::RotateIntervalS));
@@ -139,7 +139,7 @@ impl<F: Fs> Output<F> {
         context.show_error(&text);
     }
 
-    /// Reports what has happened to the files.
+    /// Reports events of the files.
     pub(super) fn report_events(&mut self, context: &Context) {
         for event in self.files.take_events() {
             let severity = severity_of(&event);
@@ -161,43 +161,42 @@ impl<F: Fs> Output<F> {
         }
     }
 
-    /// Files that were set aside since the last call: the name before, the name now.
+    /// Files that were set aside since the last call: old name, new name.
     pub(super) fn take_set_aside(&mut self) -> Vec<(String, String)> {
         std::mem::take(&mut self.set_aside)
     }
 
-    /// Follows the setting of durability.
+    /// Applies the durability setting.
     pub(super) fn take_durability(&mut self, arena: &Arena) {
         self.durability.take_setting(arena, &mut self.files);
     }
 
-    /// What the writer before this one has written may not be on the device.
+    /// Accounts for lines of the previous writer that may not be on the device.
     pub(super) fn doubt_device(&mut self, arena: &Arena, context: &Context) {
         self.take_durability(arena);
         self.durability.doubt_predecessor(arena, &mut self.files, context);
     }
 
-    /// Brings what is in the file to the device, if it is time or a producer waits for it, and
-    /// releases the producers.
+    /// Syncs the file to the device if that is due or a producer waits for it, and releases the
+    /// producers.
     pub(super) fn settle(&mut self, arena: &Arena, context: &Context) {
-        // While the file cannot be written, there is nothing to vouch for.
+        // While the file cannot be written, there is nothing to sync.
         let may_sync = self.batch.is_empty();
         self.durability.settle(arena, &mut self.files, may_sync, context);
         self.durability.note_synced(arena, &self.files);
     }
 
-    /// Brings what is in the file to the device. `false`: it is not there, though it should be.
+    /// Syncs the file to the device. `false`: it should be there but is not.
     pub(super) fn sync(&mut self, arena: &Arena, context: &Context) -> bool {
         self.durability.sync(arena, &mut self.files, context)
     }
 
-    /// Before another writer takes over: what is in the file goes to the device, if it should be
-    /// there.
+    /// Before another writer takes over: syncs the file to the device, if the setting requires it.
     pub(super) fn hand_over(&mut self, arena: &Arena, context: &Context) {
         if self.durability.is_wanted() {
-            // If that fails, it has said so.
+            // A failure is reported there.
             self.sync(arena, context);
-            // The next one then has nothing to doubt.
+            // Then the next writer need not doubt what is on the device.
             self.durability.note_synced(arena, &self.files);
         }
     }

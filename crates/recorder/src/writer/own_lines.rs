@@ -9,30 +9,29 @@ use tacho_ring::sys;
 
 use super::batch::Batch;
 use super::context::Context;
-use crate::control::ConfigTold;
+use crate::control::ConfigLogged;
 
-/// `seq` of the `start` line of the recorder whose arena this is: of a dead one, while that is
-/// recovered.
+/// `seq` of the `start` line of the recorder that owns this arena, or owned it, during recovery.
 pub(super) fn run_of(arena: &Arena) -> Option<u64> {
     let seq = arena.shared().writer.0.start_seq.load(Ordering::Relaxed);
     (seq != 0).then_some(seq)
 }
 
-/// See the module documentation.
+/// State of the recorder's own lines, see the module documentation.
 #[derive(Default)]
 pub(super) struct OwnLines {
-    /// Hears of the lines of changes.
-    config_told: Option<ConfigTold>,
+    /// Callback for the lines of changes.
+    config_logged: Option<ConfigLogged>,
     /// The `stop` line is in the batch, or in the file.
     has_stop: bool,
 }
 
 impl OwnLines {
-    pub(super) fn set_config_told(&mut self, told: ConfigTold) {
-        self.config_told = Some(told);
+    pub(super) fn set_config_logged(&mut self, logged: ConfigLogged) {
+        self.config_logged = Some(logged);
     }
 
-    /// Whether there is a `stop` line: nothing comes behind it.
+    /// Whether the `stop` line was written, which is the last one.
     pub(super) fn has_stop(&self) -> bool {
         self.has_stop
     }
@@ -56,8 +55,8 @@ impl OwnLines {
         };
         for change in changes {
             let seq = batch.take_seq();
-            if let Some(told) = &mut self.config_told {
-                told(change.number, seq);
+            if let Some(logged) = &mut self.config_logged {
+                logged(change.number, seq);
             }
             let who = &change.who;
             batch.write(&Record {
@@ -100,7 +99,7 @@ pub(super) fn note(
     batch.write(&Record { seq, ts_us, event, run, server, signing_key, ..Record::default() });
 }
 
-/// A `config` line for a change that the recorder has made itself.
+/// A `config` line for a change that the recorder made.
 pub(super) fn own_change(
     variable: &str,
     old_value: &str,

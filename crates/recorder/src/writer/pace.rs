@@ -14,7 +14,7 @@ use crate::control::{Control, Status};
 /// How long the writer sleeps while there is much to write.
 const NAP: Duration = Duration::from_millis(2);
 
-/// See the module documentation.
+/// State for the length of sleeps, see the module documentation.
 #[derive(Default)]
 pub(super) struct Pace {
     /// How often the writer had been woken before the last look at the arena.
@@ -33,20 +33,20 @@ pub(super) struct Outlook {
     pub(super) is_device_waited_for: bool,
     /// When it is time to sync, µs from now; `None`: never.
     pub(super) sync_due_us: Option<i64>,
-    /// What was found waits for its filter.
+    /// The records that were found wait for their filter.
     pub(super) is_filter_waited_for: bool,
 }
 
 impl Pace {
     /// A round begins.
     pub(super) fn begin_round(&mut self, arena: &Arena) {
-        // SYNC wakeup: Acquire pairs with the Release in `Wakeup::ring`: what was recorded before
-        // these is seen in this round. A later wakeup is not missed.
+        // SYNC wakeup: Acquire pairs with the Release in `Wakeup::ring`: this round sees what was
+        // recorded before these wakeups. A later wakeup is not missed.
         self.rings_seen = arena.shared().wakeup.0.rings.load(Ordering::Acquire);
     }
 
-    /// Whether so much was written since the last call that producers need not wake the writer: a
-    /// call into the kernel is what a query thread would feel most (tens of µs).
+    /// Whether so much was written since the last call that producers need not wake the writer: the
+    /// system call is the largest delay for a query thread (tens of µs).
     fn is_busy(&mut self, control: &Control, status: &Status) -> bool {
         let written = status.bytes_written.load(Ordering::Relaxed);
         let new_bytes = written - std::mem::replace(&mut self.slept_at_bytes, written);
@@ -54,7 +54,7 @@ impl Pace {
     }
 
     /// Sleeps until the interval since `started_us` is over (`at_most_ms` if that is less), enough
-    /// is waiting, or it is woken. Under load it only naps.
+    /// records wait, or it is woken. Under load it only naps.
     pub(super) fn sleep(
         &mut self,
         started_us: i64,
@@ -72,7 +72,7 @@ impl Pace {
         let elapsed_us = sys::monotonic_us() - started_us;
         let left_us = (interval_ms as i64).saturating_mul(1_000) - elapsed_us;
         let left_us = match outlook.sync_due_us {
-            // One that is overdue is tried with the next round.
+            // An overdue sync is retried in the next round.
             Some(due_us) if due_us > 0 => left_us.min(due_us),
             _ => left_us,
         };
@@ -82,9 +82,9 @@ impl Pace {
             || control.release.load(Ordering::Relaxed)
             || control.rotate_now.load(Ordering::Relaxed)
             || control.flush_now.load(Ordering::Relaxed)
-            // Whoever rings wants something: a setting that the round had already looked at.
+            // A wakeup since the round began may concern a setting that the round had already read.
             || word != self.rings_seen
-            // What waits for its filter keeps its chunks, however many are closed.
+            // Records that wait for their filter keep their chunks, however many are closed.
             || (!outlook.is_filter_waited_for
                 && wakeup.closed.load(Ordering::Relaxed) >= wakeup.closed_limit.load(Ordering::Relaxed));
         let may_wait = !is_urgent || outlook.is_failing || outlook.is_device_failing;

@@ -1,10 +1,10 @@
-//! The thread that makes closed files and their renditions smaller, and encrypts them. What it does
-//! is in [`tacho_logdir`].
+//! The thread that compresses and encrypts closed files and their renditions. The work itself is in
+//! [`tacho_logdir`].
 //!
-//! A thread for each file, one at a time, at the lowest priority: it ends with its work, so that
-//! nothing has to be told to it but to stop. The writer looks once a round whether it has ended,
-//! and never waits for it until the recorder stops: a library that is unloaded must not have a
-//! thread in it. It then ends with the block that it is at.
+//! One thread for each file, one at a time, at the lowest priority. The thread ends with its file,
+//! so the only message it needs is to stop. The writer checks once a round whether it has ended,
+//! and waits for it only when the recorder stops: a library that is unloaded must not have running
+//! threads. The thread then stops after its current block.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -22,9 +22,9 @@ use super::rate_limit::RateLimit;
 use super::stale::Stale;
 use crate::control::{Encryption, Severity};
 
-/// How often is looked for a file, when none was begun, and how long a failure is left alone, µs.
+/// Interval between searches for a file if there was none, and wait after a failure, µs.
 const LOOK_EVERY_US: i64 = 60_000_000;
-/// The lowest that setpriority(2) knows.
+/// The lowest priority of setpriority(2).
 const NICE: i32 = 19;
 
 struct Job {
@@ -33,7 +33,7 @@ struct Job {
     thread: JoinHandle<Result<Packed, PackError>>,
 }
 
-/// What is known of the packing.
+/// State of the packing.
 #[derive(Default)]
 pub(super) struct Packing {
     job: Option<Job>,
@@ -41,57 +41,56 @@ pub(super) struct Packing {
     look_at_us: i64,
     current: Option<FileName>,
     wanted: Wanted,
-    /// Why nothing can be encrypted although it is wanted.
+    /// Why no file can be encrypted although encryption is on.
     obstacle: Option<String>,
-    /// How often it was said what is wanted of the encryption.
+    /// Version of the encryption setting.
     encryption_version: u64,
-    /// Those that did not work, to be tried again when nothing else is left, or when an operator
-    /// has changed what is wanted.
+    /// Files that failed, to be retried when no other file is left, or when an operator has changed
+    /// the settings.
     failed: BTreeSet<(FileName, Content)>,
-    /// Those that are packed, and whose other form cannot be removed. That is tried again, and no
-    /// more.
+    /// Packed files whose originals could not be removed. Only the removal is retried.
     unremoved: BTreeMap<(FileName, Content), Unremoved>,
     limit: RateLimit,
     obstacle_limit: RateLimit,
 }
 
 impl Packing {
-    /// What is to become of closed files.
+    /// What to do with closed files.
     pub(super) fn wanted(&self) -> &Wanted {
         &self.wanted
     }
 
-    /// Whether it works on a file.
+    /// Whether the thread works on this file.
     pub(super) fn is_at(&self, name: FileName) -> bool {
         self.job.as_ref().is_some_and(|job| job.name == name)
     }
 
-    /// Makes it end soon, and never begin again.
+    /// Stops the thread soon, and starts no other.
     pub(super) fn cancel(&mut self) {
         self.cancel.store(true, Ordering::Relaxed);
     }
 
-    /// A file may be packed that could not be before.
+    /// A file may be ready to be packed.
     pub(super) fn look_soon(&mut self) {
         self.look_at_us = 0;
     }
 
-    /// Waits until it has ended.
+    /// Waits for the end of the thread.
     pub(super) fn end(&mut self) {
         self.cancel();
         if let Some(job) = self.job.take() {
-            // No caller is left to report it to: the file is as it was, and tried again at the next
+            // No caller is left to report it to: the file is unchanged, and retried at the next
             // start.
             let _: Result<_, _> = job.thread.join();
         }
     }
 
-    /// Looks after the packing, without waiting for it. `passes_over`: a file that is needed as it
-    /// is.
+    /// Starts and finishes packing threads, without waiting. `skips`: a file that is needed
+    /// unchanged.
     pub(super) fn look_after<F: Fs>(
         &mut self,
         files: &mut LogFiles<F>,
-        passes_over: impl Fn(FileName) -> bool,
+        skips: impl Fn(FileName) -> bool,
         stale: &mut Stale,
         context: &Context,
     ) {
@@ -100,7 +99,7 @@ impl Packing {
             (stale.retention, stale.inventory) = (true, true);
             self.end_job(job, now_us, context);
         }
-        if self.take_wishes(context) {
+        if self.take_settings(context) {
             stale.inventory = true;
         }
         let current = files.current_name();
@@ -120,12 +119,12 @@ impl Packing {
             (stale.retention, stale.inventory) = (true, true);
         }
         let Packing { failed, unremoved, wanted, .. } = &*self;
-        let passes_over = |name, content| {
+        let skips = |name, content| {
             failed.contains(&(name, content))
                 || unremoved.contains_key(&(name, content))
-                || passes_over(name)
+                || skips(name)
         };
-        match files.next_to_pack(wanted, passes_over) {
+        match files.next_to_pack(wanted, skips) {
             Ok(None) => self.failed.clear(),
             Ok(Some(packer)) => self.begin_job(packer, now_us, context),
             Err(error) => {
@@ -148,8 +147,8 @@ impl Packing {
         }
     }
 
-    /// Hears what is wanted now. `true`: that has changed.
-    fn take_wishes(&mut self, context: &Context) -> bool {
+    /// Applies the current settings. `true`: they have changed.
+    fn take_settings(&mut self, context: &Context) -> bool {
         let compress = context.control.is_on(Setting::Compression);
         let mut has_changed = std::mem::replace(&mut self.wanted.compress, compress) != compress;
         if let Some((version, encryption)) =
@@ -180,7 +179,7 @@ impl Packing {
             }
             Ok(Err(PackError::Cancelled)) => {}
             Ok(Err(PackError::Unremoved { unremoved, error })) => {
-                // The next one may be better off.
+                // The next one may succeed.
                 self.look_at_us = 0;
                 self.unremoved.insert((name, content), *unremoved);
                 let text = format!(
@@ -199,8 +198,8 @@ impl Packing {
         }
     }
 
-    /// Tries to remove what packed files were made from; that it still does not work was reported.
-    /// `true`: one of them is gone.
+    /// Retries the removal of originals of packed files, without another report. `true`: one of
+    /// them is gone.
     fn remove_unpacked<F: Fs>(&mut self, files: &LogFiles<F>, context: &Context) -> bool {
         let mut is_any_gone = false;
         for ((name, content), unremoved) in std::mem::take(&mut self.unremoved) {
@@ -209,7 +208,7 @@ impl Packing {
                     is_any_gone = true;
                     report_packed(name, packed, context);
                 }
-                // Another process has changed one of both: it is packed again.
+                // Another process has changed one of the two files: pack again.
                 Ok(None) => {}
                 Err(_) => drop(self.unremoved.insert((name, content), unremoved)),
             }
@@ -238,7 +237,7 @@ impl Packing {
         context.report(Severity::Warning, &text, is_news);
     }
 
-    /// A file was closed and can be read by anyone who gets at it, against what was asked for.
+    /// A file was closed and stays readable although encryption is on.
     fn report_unencrypted(&mut self, closed: FileName, now_us: i64, context: &Context) {
         let Some(why) = &self.obstacle else { return };
         let text = format!(
@@ -267,7 +266,7 @@ fn report_packed(name: FileName, packed: Packed, context: &Context) {
         (true, false) => "compressed",
         _ => "encrypted",
     };
-    // Of the log: a rendition is the same once more.
+    // Log files only: a rendition is a copy.
     let count = |done: bool| u64::from(done && content == Content::Lines);
     context.status.files_compressed.fetch_add(count(compressed), Ordering::Relaxed);
     context.status.files_encrypted.fetch_add(count(encrypted), Ordering::Relaxed);
@@ -276,15 +275,15 @@ fn report_packed(name: FileName, packed: Packed, context: &Context) {
     context.say(Severity::Note, &text);
 }
 
-/// What it is called before it is packed.
+/// Name of the file before it is packed.
 fn file_of(name: FileName, content: Content) -> String {
     format!("{name}.{}", content.ending())
 }
 
-/// Other threads on the machine go before this one.
+/// Gives other threads on the machine precedence over this one.
 pub(super) fn lower_priority(nice: i32) {
     // SAFETY: no pointers. 0 is the calling thread (Linux keeps priorities by thread), and lowering
-    // one's own priority needs no privilege: what could go wrong costs nothing but politeness.
+    // one's own priority needs no privilege. A failure has no consequence except the priority.
     unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, nice) };
 }
 
@@ -302,7 +301,7 @@ mod tests {
 
     const DIR: &str = "/data/tacho";
 
-    /// Waits for the thread, which has no clock to be asked.
+    /// Runs rounds until the condition is true, because the thread works at its own pace.
     fn round_until(writer: &mut Writer<FaultyFs>, is_so: impl Fn(&Writer<FaultyFs>) -> bool) {
         let since = Instant::now();
         while !is_so(writer) {
@@ -312,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn that_a_file_cannot_be_removed_is_told_once_and_it_is_not_packed_again() {
+    fn a_file_that_cannot_be_removed_is_reported_once_and_not_packed_again() {
         let fs = FaultyFs::new();
         fs.set_now_s(1_000_000);
         fs.create_dir(Path::new("/data")).expect("an empty file system");
@@ -330,20 +329,20 @@ mod tests {
         let (said, hears) = std::sync::mpsc::channel();
         let log = Box::new(move |severity, text: &str| {
             if severity == Severity::Warning {
-                said.send(text.to_owned()).expect("somebody hears");
+                said.send(text.to_owned()).expect("the receiver exists");
             }
         });
         let mut writer = Writer::new(nothing.arena(), files, 2, control, status.clone(), log);
         round_until(&mut writer, |writer| !writer.upkeep.packing.unremoved.is_empty());
-        let text = hears.try_recv().expect("it is told");
+        let text = hears.try_recv().expect("it is reported");
         assert!(text.contains("was packed, and cannot be removed"), "{text}");
-        // As many minutes.
+        // As many minutes pass.
         for _ in 0..5 {
             writer.upkeep.packing.look_soon();
             assert!(writer.round());
             assert!(writer.upkeep.packing.job.is_none(), "it is not packed again");
         }
-        assert!(hears.try_recv().is_err(), "it is not told again");
+        assert!(hears.try_recv().is_err(), "it is not reported again");
         assert_eq!(status.files_compressed.load(Ordering::Relaxed), 0);
         fs.forbid(None);
         writer.upkeep.packing.look_soon();

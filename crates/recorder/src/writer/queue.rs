@@ -5,8 +5,8 @@ use crate::join::Ready;
 /// When an item was complete, and its index in `Intake::ready`.
 type Entry = (i64, u32);
 
-/// The order in which what is ready becomes lines. The items themselves are large, and stay
-/// where the join has put them.
+/// The order in which ready items become lines. The items themselves are large, and stay where the
+/// join put them.
 #[derive(Default)]
 pub(super) struct Queue {
     /// In the order of the lines.
@@ -18,7 +18,7 @@ pub(super) struct Queue {
 }
 
 impl Queue {
-    /// Puts the items that are new into order, behind the others.
+    /// Sorts new items behind the others.
     pub(super) fn sort_new(&mut self, ready: &[Ready]) {
         let known = self.order.len();
         let new = ready.iter().enumerate().skip(known);
@@ -26,7 +26,7 @@ impl Queue {
         sort(&mut self.order[known..], &mut self.sorted);
     }
 
-    /// Takes the next item: its index.
+    /// Takes the next item and returns its index.
     #[inline]
     pub(super) fn next(&mut self) -> Option<usize> {
         let (_, index) = self.order.get(self.done)?;
@@ -38,7 +38,7 @@ impl Queue {
         self.order.is_empty()
     }
 
-    /// Forgets the items when all are in lines.
+    /// Clears the queue if all items are in lines.
     pub(super) fn clear_if_done(&mut self, ready: &mut Vec<Ready>) {
         if self.done == self.order.len() {
             self.clear(ready);
@@ -52,14 +52,14 @@ impl Queue {
     }
 }
 
-/// So many entries, at most, are compared with each other.
+/// Up to this many entries, sorting by comparison is used.
 const COMPARED_MAX: usize = 100;
 
-/// Sorts by time, and then by place, in the order of which `entries` come: within a connection the
-/// order is that of its records.
+/// Sorts by time, and then by index, which is the order in which `entries` arrive: within a
+/// connection this is the order of its records.
 ///
-/// The times of a round are within some 100 ms of each other, so that they differ in two or three
-/// bytes only: to distribute the entries by each of these takes less than to compare them.
+/// The times of a round are within about 100 ms, so they differ in two or three bytes only:
+/// distributing the entries by each of these bytes takes less time than comparing them.
 fn sort(entries: &mut [Entry], sorted: &mut Vec<Entry>) {
     if entries.is_sorted_by_key(|(ts_us, _)| *ts_us) {
         return;
@@ -71,8 +71,7 @@ fn sort(entries: &mut [Entry], sorted: &mut Vec<Entry>) {
     let latest = entries.iter().fold(i64::MIN, |latest, (ts_us, _)| latest.max(*ts_us));
     let differing_bits = u64::BITS - latest.abs_diff(earliest).leading_zeros();
     sorted.resize(entries.len(), (0, 0));
-    // From the lowest byte on: each step keeps the order of the steps before where its byte is the
-    // same.
+    // From the lowest byte on: each step keeps the order of the previous steps among equal bytes.
     for shift in (0..differing_bits).step_by(8) {
         let byte =
             |(ts_us, _): &Entry| usize::from((ts_us.wrapping_sub(earliest) as u64 >> shift) as u8);
@@ -99,7 +98,7 @@ mod tests {
 
     use super::*;
 
-    /// Times as they come: near each other, far from each other, and at the ends of what there is.
+    /// Realistic times: close together, far from each other, and extreme values.
     fn times() -> impl Strategy<Value = Vec<i64>> {
         let near =
             |width: i64| (any::<i64>(), prop::collection::vec(0..width, 0..3 * COMPARED_MAX));
@@ -117,7 +116,7 @@ mod tests {
             let mut entries: Vec<Entry> = times.into_iter().zip(7..).collect();
             let mut expected = entries.clone();
             expected.sort();
-            // What is left of an earlier round does not matter.
+            // Content of an earlier round does not matter.
             sort(&mut entries, &mut vec![(1, 1); left]);
             prop_assert_eq!(entries, expected);
         }

@@ -1,16 +1,17 @@
-//! What happens again and again is reported a few times, and then rarely: an error log that is
-//! full of one thing shows nothing else, and may fill a disk.
+//! Limits repeated messages: a few at once, then rarely. Otherwise one recurring problem would hide
+//! all others in the error log, and might fill the disk.
 
 /// How many messages of one kind may follow each other at once.
 const AT_ONCE: u32 = 3;
-/// After that, one may be told each time when so much time has passed, µs.
+/// After that, one more message is allowed each time this much time has passed, µs.
 const EVERY_US: i64 = 60_000_000;
 
-/// Whether to report something once more.
+/// Decides whether to report something again.
 #[derive(Debug)]
 pub(super) struct RateLimit {
     left: u32,
-    /// From when on the time for the next one runs, while `left` is not all.
+    /// Start of the interval after which another message is allowed, while `left` is not the
+    /// maximum.
     since_us: i64,
 }
 
@@ -21,7 +22,7 @@ impl Default for RateLimit {
 }
 
 impl RateLimit {
-    /// `true`: tell it. `now_us` is of a clock that is never set.
+    /// `true`: report it. `now_us` comes from a monotonic clock.
     pub(super) fn allows(&mut self, now_us: i64) -> bool {
         let earned = u32::try_from((now_us - self.since_us) / EVERY_US).unwrap_or(0);
         self.left = self.left.saturating_add(earned).min(AT_ONCE);
@@ -35,48 +36,48 @@ impl RateLimit {
     }
 }
 
-/// Times in which the log cannot be written.
+/// Periods in which the log cannot be written.
 #[derive(Debug, Default)]
 pub(super) struct Outages {
     failing: bool,
-    /// The error log has heard of the one that lasts.
-    told: bool,
-    /// How many came and went without a word.
-    untold: u64,
+    /// The current one was reported.
+    reported: bool,
+    /// Number of past ones that were not reported.
+    unreported: u64,
     limit: RateLimit,
 }
 
 impl Outages {
-    /// Whether it cannot be written at the moment.
+    /// Whether the log cannot be written now.
     pub(super) fn is_failing(&self) -> bool {
         self.failing
     }
 
-    /// A write has failed. If that is to be told now: how many such times were not told before.
+    /// A write has failed. If this must be reported now: the number of earlier unreported periods.
     pub(super) fn failed(&mut self, now_us: i64) -> Option<u64> {
         if !std::mem::replace(&mut self.failing, true) {
-            self.told = false;
+            self.reported = false;
         }
-        if self.told || !self.limit.allows(now_us) {
+        if self.reported || !self.limit.allows(now_us) {
             return None;
         }
-        self.told = true;
-        Some(std::mem::take(&mut self.untold))
+        self.reported = true;
+        Some(std::mem::take(&mut self.unreported))
     }
 
-    /// A write has succeeded. `true`: report that it is over.
+    /// A write has succeeded. `true`: report the end of the period.
     pub(super) fn succeeded(&mut self) -> bool {
         if !std::mem::take(&mut self.failing) {
             return false;
         }
-        self.untold += u64::from(!self.told);
-        self.told
+        self.unreported += u64::from(!self.reported);
+        self.reported
     }
 
-    /// How many times have come and gone that are to be told now, though none lasts.
+    /// Number of past periods to report now, although none is in progress.
     pub(super) fn overdue(&mut self, now_us: i64) -> Option<u64> {
-        let due = !self.failing && self.untold > 0 && self.limit.allows(now_us);
-        due.then(|| std::mem::take(&mut self.untold))
+        let due = !self.failing && self.unreported > 0 && self.limit.allows(now_us);
+        due.then(|| std::mem::take(&mut self.unreported))
     }
 }
 
@@ -88,34 +89,34 @@ mod tests {
     fn a_few_at_once_and_then_one_a_minute() {
         let mut limit = RateLimit::default();
         let second = 1_000_000;
-        let told: Vec<i64> = (0..600).filter(|n| limit.allows(1_000 + n * second)).collect();
-        assert_eq!(told, [0, 1, 2, 60, 120, 180, 240, 300, 360, 420, 480, 540]);
-        // A quiet time gives all of them back, and no more.
+        let reported: Vec<i64> = (0..600).filter(|n| limit.allows(1_000 + n * second)).collect();
+        assert_eq!(reported, [0, 1, 2, 60, 120, 180, 240, 300, 360, 420, 480, 540]);
+        // After a quiet time all messages are allowed again, and no more.
         let later = 10_000 * second;
-        let told = (0..60).filter(|n| limit.allows(later + n * second)).count();
-        assert_eq!(told as u32, AT_ONCE);
+        let reported = (0..60).filter(|n| limit.allows(later + n * second)).count();
+        assert_eq!(reported as u32, AT_ONCE);
     }
 
     #[test]
-    fn what_was_not_told_is_counted() {
+    fn unreported_outages_are_counted() {
         let mut outages = Outages::default();
         let mut now_us = 5;
         for _ in 0..AT_ONCE {
             assert_eq!(outages.failed(now_us), Some(0));
-            assert_eq!(outages.failed(now_us + 1), None, "one that lasts is told once");
+            assert_eq!(outages.failed(now_us + 1), None, "a lasting one is reported once");
             assert!(outages.succeeded() && !outages.succeeded());
         }
         for _ in 0..7 {
             assert_eq!(outages.failed(now_us), None);
-            assert!(!outages.succeeded(), "nobody was told that it failed");
+            assert!(!outages.succeeded(), "its beginning was not reported");
         }
         assert_eq!(outages.overdue(now_us), None);
-        // One that lasts is reported in the end, and then its end.
+        // A lasting period is reported in the end, and then its end.
         assert_eq!(outages.failed(now_us), None);
         now_us += EVERY_US;
         assert_eq!(outages.failed(now_us), Some(7));
         assert!(outages.is_failing() && outages.succeeded());
-        // And what has come and gone, even if none follows.
+        // So are past ones, even if none follows.
         assert_eq!(outages.failed(now_us), None);
         assert!(!outages.succeeded());
         now_us += EVERY_US;

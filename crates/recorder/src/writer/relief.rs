@@ -1,4 +1,4 @@
-//! Making room when chunks are short.
+//! Frees space when chunks are short.
 
 use tacho_ring::{session, sys};
 use tacho_settings::Setting;
@@ -11,8 +11,8 @@ use crate::control::Severity;
 use crate::drain::{Drain, Ref};
 use crate::join::{EarlyRecord, Partial};
 
-/// Tells the producers of incomplete records that they must wait for the lines. `false`: there are
-/// none.
+/// Announces to the producers of incomplete records that they must wait for the lines. `false`:
+/// there are none.
 pub(super) fn announce_partials(intake: &mut Intake) -> bool {
     let arena = *intake.arena();
     let mut any = false;
@@ -26,8 +26,8 @@ pub(super) fn announce_partials(intake: &mut Intake) -> bool {
     any
 }
 
-/// Takes what there is of the announced records out of the arena. Returns what is not needed there
-/// any more.
+/// Moves the arrived parts of the announced records out of the arena. Returns the records that are
+/// no longer needed there.
 pub(super) fn take_out_announced(intake: &mut Intake) -> Vec<Ref> {
     let (drain, join, _) = intake.parts();
     let mut taken: Vec<Ref> = Vec::new();
@@ -36,7 +36,7 @@ pub(super) fn take_out_announced(intake: &mut Intake) -> Vec<Ref> {
         if move_out(drain, partial, &mut taken) {
             continue;
         }
-        // No room beside the arena: into memory, where it is lost with this process.
+        // No space beside the arena: into memory, where it is lost if this process dies.
         if partial.early.is_none() {
             let mut early = Box::<EarlyRecord>::default();
             if let Some(bytes) = partial.first.and_then(|at| drain.fetch(at, &mut piece)) {
@@ -56,7 +56,7 @@ pub(super) fn take_out_announced(intake: &mut Intake) -> Vec<Ref> {
     taken
 }
 
-/// Reports that pieces of records could not be moved to the spill.
+/// Reports that fragments could not be moved to the spill.
 pub(super) fn report_spill_failure(drain: &mut Drain, limit: &mut RateLimit, context: &Context) {
     let Some(error) = drain.take_spill_error() else { return };
     if !limit.allows(sys::monotonic_us()) {
@@ -65,7 +65,7 @@ pub(super) fn report_spill_failure(drain: &mut Drain, limit: &mut RateLimit, con
     let text = match &*error {
         ArenaError::Planted { .. } => format!("{error}; {}", error.advice()),
         _ => format!(
-            "{error}. Until that is mended, a statement that is larger than what is free in \
+            "{error}. Until this is fixed, a statement that is larger than what is free in \
              the arena is in the memory of its writer, and lost or doubled if that is killed \
              before its line is written. Give {} more room, or make {} larger",
             context.name(Setting::ArenaDirectory),
@@ -75,11 +75,11 @@ pub(super) fn report_spill_failure(drain: &mut Drain, limit: &mut RateLimit, con
     context.say(Severity::Warning, &text);
 }
 
-/// Moves what there is of a record to the spill; `taken`: what is not needed in the arena any more.
-/// `false`: not all of it has room there, or some of it is in memory already.
+/// Moves the arrived part of a record to the spill; `taken`: records that are no longer needed in
+/// the arena. `false`: there is not enough space, or a part of the record is already in memory.
 fn move_out(drain: &mut Drain, partial: &mut Partial, taken: &mut Vec<Ref>) -> bool {
-    // The numbers of fragments have 16 bits. Where they begin anew, one in the arena has that of
-    // one that was moved, and it could not be known whether it is the same.
+    // Fragment numbers have 16 bits. When they wrap, a fragment in the arena may have the number of
+    // one that was moved, and the two cannot be distinguished.
     let fragment_count = partial.head.text_bytes / (drain.arena().geometry().chunk_bytes / 2);
     if partial.early.is_some() || fragment_count > u32::from(u16::MAX) {
         return false;

@@ -1,14 +1,14 @@
-//! Which closed file goes when. How it goes is in [`tacho_logdir`].
+//! Decides which closed file is removed when. The removal itself is in [`tacho_logdir`].
 //!
-//! One file at most in a round, and its line stands in the log before it goes.
+//! Each round removes at most one file, after its line is in the log.
 //!
-//! A clock that is set forward makes everything too old at once, and whoever begins one file after
-//! the other makes everything too much. So by age and by count the log becomes shorter only slowly
-//! ([`Brake`]). By age, two files go for each that is begun; by count, one for each that was begun
-//! because the one before was full or old enough
-//! ([`LogFiles::due_rotations`](tacho_logdir::LogFiles::due_rotations)). A log that is as long as
-//! it may be loses one file for each of these, and never feels it. Who wants the rest to go at once
-//! sets `tacho_retention_days` or `tacho_retention_files` again.
+//! A clock that is set forward makes all files too old at once, and a client that rotates again and
+//! again makes them too many. By age and by count the log therefore shrinks only slowly
+//! ([`Brake`]). By age, two files are removed for each new one; by count, one for each new one that
+//! was begun because the previous one was full or old enough
+//! ([`LogFiles::due_rotations`](tacho_logdir::LogFiles::due_rotations)). A log at its limit loses
+//! one file for each of these and is never delayed. To remove the rest at once, set
+//! `tacho_retention_days` or `tacho_retention_files` again.
 
 use std::sync::atomic::Ordering;
 
@@ -24,56 +24,56 @@ use super::secondary_format::SecondaryFormat;
 use super::stale::Stale;
 use crate::control::{Control, Severity};
 
-/// How often is looked, when nothing has happened to the files, µs.
+/// Interval between looks if no file has changed, µs.
 const LOOK_EVERY_US: i64 = 60_000_000;
-/// When a file that has to go is still read, µs.
+/// Interval while a due file is still being read, µs.
 const LOOK_AGAIN_US: i64 = 200_000;
-/// How many files may go by age for each that is begun.
+/// How many files may be removed by age for each new one.
 const GO_FOR_ONE: u64 = 2;
 
-/// What else works on closed files.
+/// The other users of closed files.
 pub(super) struct Needs<'n> {
     pub(super) packing: &'n Packing,
     pub(super) secondary_format: &'n SecondaryFormat,
 }
 
-/// What is known of the closed files.
+/// State of the retention.
 #[derive(Default)]
 pub(super) struct Retention {
     keep: Keep,
-    /// When to look again, by the clock that is never set.
+    /// Time of the next look, by the monotonic clock.
     look_at_us: i64,
-    /// What a crash has left was looked for.
+    /// Removals that a crash interrupted were completed.
     is_tidy: bool,
     /// A file whose tombstone is on the device. Its line is in the log when the batch is empty.
     leaving: Option<Due>,
     by_age: Brake,
     by_count: Brake,
-    /// The file that was written in the last round.
+    /// The current file in the last round.
     current: Option<FileName>,
-    /// Files were begun that no allowance by age was given for yet.
+    /// New files for which no allowance by age was given yet.
     begun_count: u64,
-    /// How many files were begun, when last looked, because the one before was full or old enough.
+    /// At the last look: how many files were begun because the previous one was full or old enough.
     due_rotations: u64,
-    /// What has the name of a log file, is none, and was reported.
-    passed_over: Option<FileName>,
+    /// A reported entry that has the name of a log file but is not one.
+    skipped: Option<FileName>,
     is_ahead: bool,
     failure_limit: RateLimit,
 }
 
 impl Retention {
-    /// The file that is on its way out.
+    /// The file that is being removed.
     pub(super) fn leaving_name(&self) -> Option<FileName> {
         self.leaving.map(|due| due.name)
     }
 
-    /// Something has become another size.
+    /// The size of a file has changed.
     pub(super) fn look_soon(&mut self) {
         self.look_at_us = 0;
     }
 
-    /// Hears which file is written.
-    fn hear_of(&mut self, current: FileName) {
+    /// Notes which file is current.
+    fn note_current(&mut self, current: FileName) {
         let before = self.current.replace(current);
         if before.is_some_and(|before| before != current) {
             self.begun_count += 1;
@@ -81,8 +81,8 @@ impl Retention {
         }
     }
 
-    /// Gives what the time and the growth of the log allow. `due_rotations`: so many files were
-    /// begun by now because the one before was full or old enough.
+    /// Gives the allowances for the time and the growth of the log. `due_rotations`: how many files
+    /// were begun so far because the previous one was full or old enough.
     fn allow(&mut self, outlook: &Outlook, due_rotations: u64, now_us: i64) {
         let closed_count = outlook.closed_count;
         let begun = std::mem::take(&mut self.begun_count).saturating_mul(GO_FOR_ONE);
@@ -92,8 +92,8 @@ impl Retention {
         self.by_count.look(closed_count, outlook.excess_count, full, now_us);
     }
 
-    /// Whether no brake holds a file that has to go for this reason.
-    fn lets_go(&self, reason: RemovalReason) -> bool {
+    /// Whether the brake allows to remove a file for this reason.
+    fn may_remove(&self, reason: RemovalReason) -> bool {
         match reason {
             RemovalReason::Age => self.by_age.is_open(),
             RemovalReason::Count => self.by_count.is_open(),
@@ -101,7 +101,7 @@ impl Retention {
         }
     }
 
-    /// Notes that a file goes.
+    /// Notes that a file is being removed.
     fn note_going(&mut self, due: Due) {
         self.by_age.pass(due.reason == RemovalReason::Age);
         self.by_count.pass(due.reason == RemovalReason::Count);
@@ -109,8 +109,8 @@ impl Retention {
         self.look_at_us = 0;
     }
 
-    /// Removes a file that is not kept any longer, if its line is in the log. Returns the next one:
-    /// its line has to be written.
+    /// Removes an expired file, if its line is in the log. Returns the next one, whose line must
+    /// then be written.
     pub(super) fn look_after<F: Fs>(
         &mut self,
         files: &mut LogFiles<F>,
@@ -119,7 +119,7 @@ impl Retention {
         context: &Context,
     ) -> Option<Due> {
         let now_us = sys::monotonic_us();
-        self.hear_of(files.current_name());
+        self.note_current(files.current_name());
         if let Some(due) = self.leaving {
             if now_us >= self.look_at_us {
                 stale.inventory |= self.remove(due, now_us, files, context);
@@ -140,7 +140,7 @@ impl Retention {
             return None;
         }
         let is_due = is_asked || has_changed || now_us >= self.look_at_us;
-        // At the end nothing new is begun: its line would be behind the `stop`.
+        // At the end no removal is begun: its line would follow the `stop` line.
         if !is_due || control.stop.load(Ordering::Relaxed) {
             return None;
         }
@@ -151,20 +151,20 @@ impl Retention {
         })
     }
 
-    /// Takes what an operator has said. `true`: what has to go is to go at once.
+    /// Takes an operator's requests. `true`: remove due files at once.
     fn take_requests(&mut self, control: &Control) -> bool {
-        // SYNC retain: pairs with the Release in `Recorder::retain`: what was said is about the
+        // SYNC retain: pairs with the Release in `Recorder::retain`: the request refers to the
         // settings that are read after it.
-        let days_said = control.retain_now.swap(false, Ordering::Acquire);
+        let days_requested = control.retain_now.swap(false, Ordering::Acquire);
         // SYNC retain: as above.
-        let files_said = control.retain_files_now.swap(false, Ordering::Acquire);
-        // Until a look has succeeded.
-        self.by_age.hear(days_said);
-        self.by_count.hear(files_said);
-        days_said || files_said
+        let files_requested = control.retain_files_now.swap(false, Ordering::Acquire);
+        // Kept until a look has succeeded.
+        self.by_age.note_request(days_requested);
+        self.by_count.note_request(files_requested);
+        days_requested || files_requested
     }
 
-    /// Looks for a file that has to go, and says in the chain that it will be removed.
+    /// Looks for a due file, and records in the chain that it will be removed.
     fn look<F: Fs>(
         &mut self,
         now_us: i64,
@@ -179,27 +179,27 @@ impl Retention {
         let outlook = files.outlook(&self.keep).map_err(|error| error.to_string())?;
         self.allow(&outlook, files.due_rotations(), now_us);
         self.report_ahead(&outlook, context);
-        if let Some(name) = outlook.passed_over
-            && self.passed_over.replace(name) != Some(name)
+        if let Some(name) = outlook.skipped
+            && self.skipped.replace(name) != Some(name)
         {
-            let text = format!("{}: this is no plain file. It is left alone", name.log_file());
+            let text = format!("{}: not a regular file, ignored", name.log_file());
             context.say(Severity::Warning, &text);
         }
         let Some(first) = outlook.due.first() else { return Ok(None) };
         if needs.packing.is_at(first.name) {
-            // It would come back, smaller. When that is done, there is another look.
+            // Packing would create it again. After that, the next look finds it.
             return Ok(None);
         }
         let mut reasons = outlook.due.iter();
-        let Some(&due) = reasons.find(|due| self.lets_go(due.reason)) else {
+        let Some(&due) = reasons.find(|due| self.may_remove(due.reason)) else {
             outlook
                 .due
                 .iter()
                 .for_each(|due| self.report_slow(due.reason, &outlook, now_us, context));
             return Ok(None);
         };
-        // Only now: what is beside it goes with it, whether it is complete or not.
-        if !needs.secondary_format.lets_go(due) {
+        // Only now: its rendition is removed with it, complete or not.
+        if !needs.secondary_format.may_remove(due) {
             if needs.secondary_format.is_known() {
                 self.look_at_us = now_us + LOOK_AGAIN_US;
             }
@@ -210,16 +210,15 @@ impl Retention {
         Ok(Some(due))
     }
 
-    /// Says that the clock was ahead once, and again when it has become right and wrong again: it
-    /// may last for years.
+    /// Reports once that the clock was ahead, and again only after it was right in between: the
+    /// state may last for years.
     fn report_ahead(&mut self, outlook: &Outlook, context: &Context) {
         let is_ahead = outlook.is_ahead && self.keep.days > 0;
         if is_ahead && !self.is_ahead {
             let text = format!(
-                "the name of the current log file is of a time that has not come yet: the clock was \
-                 set forward when a file was begun, or is set back now. Until that time has come, \
-                 files that were begun since do not become old: {} removes at most what is older \
-                 than that",
+                "the name of the current log file is dated in the future: the clock was \
+                 set forward when a file was begun, or is set back now. Until that time, files that \
+                 were begun since do not expire: {} removes at most older files",
                 context.name(Setting::RetentionDays)
             );
             context.say(Severity::Warning, &text);
@@ -241,7 +240,7 @@ impl Retention {
             return false;
         }
         self.leaving = None;
-        // There may be more.
+        // There may be more files.
         self.look_at_us = 0;
         context.status.files_removed.fetch_add(1, Ordering::Relaxed);
         let setting = match due.reason {
@@ -255,7 +254,7 @@ impl Retention {
         true
     }
 
-    /// Says that files stay that have to go, because they are suspiciously many.
+    /// Reports that due files stay because their number is suspicious.
     fn report_slow(
         &mut self,
         reason: RemovalReason,
@@ -269,7 +268,7 @@ impl Retention {
                 let name = context.name(Setting::RetentionDays);
                 let text = format!(
                     "{} log files are older than {name}={days}, which is more than may go at once: \
-                     is the clock right? They go slowly. If they shall go now: SET GLOBAL \
+                     is the clock right? They go slowly. To remove them now: SET GLOBAL \
                      {name}={days}",
                     outlook.old_count
                 );
@@ -286,16 +285,16 @@ impl Retention {
                 );
                 (&mut self.by_count, text)
             }
-            // No brake holds these.
+            // These are not rate-limited.
             RemovalReason::Size | RemovalReason::Request => return,
         };
-        if brake.may_tell(now_us) {
+        if brake.may_report(now_us) {
             context.report(Severity::Warning, &text, true);
         }
     }
 
     fn report_failure(&mut self, error: &str, now_us: i64, context: &Context) {
-        let text = format!("a log file that should go stays for now: {error}");
+        let text = format!("cannot remove an expired log file: {error}");
         let is_news = self.failure_limit.allows(now_us);
         context.report(Severity::Warning, &text, is_news);
     }
@@ -309,10 +308,10 @@ mod tests {
         Outlook { closed_count: 250, excess_count, old_count: 250, ..Outlook::default() }
     }
 
-    /// How many go for a reason when there are many that have to.
+    /// How many files are removed for a reason if many are due.
     fn take(retention: &mut Retention, reason: RemovalReason) -> u64 {
         let mut count = 0;
-        while retention.lets_go(reason) {
+        while retention.may_remove(reason) {
             let name = FileName::after(None, 0);
             retention.note_going(Due { name, reason });
             count += 1;
@@ -328,28 +327,28 @@ mod tests {
     }
 
     #[test]
-    fn by_age_two_go_for_each_that_is_begun() {
+    fn by_age_two_are_removed_for_each_new_file() {
         let mut retention = Retention::default();
         let names = names();
         let take = |retention: &mut Retention, now_us| {
             retention.allow(&outlook(0), 0, now_us);
             take(retention, RemovalReason::Age)
         };
-        retention.hear_of(names[0]);
+        retention.note_current(names[0]);
         assert_eq!(take(&mut retention, 0), 0);
-        retention.hear_of(names[1]);
-        retention.hear_of(names[1]);
+        retention.note_current(names[1]);
+        retention.note_current(names[1]);
         assert_eq!(take(&mut retention, 1), 2);
-        retention.hear_of(names[2]);
-        retention.hear_of(names[3]);
+        retention.note_current(names[2]);
+        retention.note_current(names[3]);
         assert_eq!(take(&mut retention, 2), 4);
     }
 
     #[test]
-    fn by_count_one_goes_for_each_that_was_full_and_none_for_one_that_was_asked_for() {
+    fn by_count_one_is_removed_for_each_full_file_and_none_for_a_requested_one() {
         let mut retention = Retention::default();
         for name in names() {
-            retention.hear_of(name);
+            retention.note_current(name);
         }
         retention.allow(&outlook(9), 0, 0);
         assert_eq!(take(&mut retention, RemovalReason::Count), 0, "begun, and not because of size");
@@ -357,10 +356,12 @@ mod tests {
         assert_eq!(take(&mut retention, RemovalReason::Count), 3);
         retention.allow(&outlook(9), 3, 2);
         assert_eq!(take(&mut retention, RemovalReason::Count), 0);
-        // Each brake hears its own request.
-        retention.by_age.hear(true);
+        // Each brake has its own request.
+        retention.by_age.note_request(true);
         retention.allow(&outlook(9), 3, 3);
-        assert!(retention.lets_go(RemovalReason::Age) && !retention.lets_go(RemovalReason::Count));
-        assert!(retention.lets_go(RemovalReason::Size));
+        assert!(
+            retention.may_remove(RemovalReason::Age) && !retention.may_remove(RemovalReason::Count)
+        );
+        assert!(retention.may_remove(RemovalReason::Size));
     }
 }

@@ -1,4 +1,4 @@
-//! The round: from the arena to the file, and what is done when chunks are short.
+//! The round: from the arena to the file, and freeing chunks when they are short.
 
 use std::sync::atomic::Ordering;
 use tacho_settings::Setting;
@@ -15,8 +15,8 @@ use crate::drain::Ref;
 use crate::pause;
 
 impl<F: Fs> Writer<F> {
-    /// One round: everything that is in the arena now goes to the file, and to the device if it
-    /// is time. `false`: the file cannot be written at the moment.
+    /// One round: writes everything that is in the arena now to the file, and syncs it to the
+    /// device if that is due. `false`: the file cannot be written now.
     pub fn round(&mut self) -> bool {
         pause::here();
         self.pace.begin_round(self.intake.arena());
@@ -59,17 +59,17 @@ impl<F: Fs> Writer<F> {
         is_written && self.relieve(now_us)
     }
 
-    /// Lines of what is in the arena. `false`: they cannot be written at the moment, or wait for a
-    /// filter.
+    /// Writes lines for the records in the arena. `false`: they cannot be written now, or wait for
+    /// a filter.
     fn write_records(&mut self, now_us: i64) -> bool {
-        // What was found waits for its filter: nothing else is looked for before that is written,
-        // so that a filter that changes all the time keeps nothing back for long.
+        // Records that were found wait for their filter: no further pass before they are written,
+        // so that a filter that changes all the time does not delay records for long.
         if self.lines.filter_sync.is_waiting() && !(self.may_format() && self.write_queue(now_us)) {
             return false;
         }
         self.scan();
         if !self.may_format() {
-            // What was judged before is written.
+            // Lines of earlier records are written.
             self.write_out(now_us);
             self.recycle();
             return false;
@@ -84,7 +84,7 @@ impl<F: Fs> Writer<F> {
         true
     }
 
-    /// One pass over the arena: what is complete goes to the queue, in the order of time.
+    /// One pass over the arena: complete items go to the queue, in the order of time.
     fn scan(&mut self) {
         self.intake.scan();
         self.lines.filter_sync.note_due(self.intake.arena());
@@ -92,12 +92,12 @@ impl<F: Fs> Writer<F> {
         self.enqueue();
     }
 
-    /// Puts what is ready into the queue.
+    /// Puts ready items into the queue.
     pub(crate) fn enqueue(&mut self) {
         self.intake.enqueue();
     }
 
-    /// Whether what was found can be made into lines.
+    /// Whether the records that were found can become lines.
     fn may_format(&mut self) -> bool {
         self.lines.filter_sync.is_ready(sys::monotonic_us(), &self.context)
     }
@@ -116,7 +116,7 @@ impl<F: Fs> Writer<F> {
         is_written
     }
 
-    /// Writes the batch. `false`: it could not all be written, and is tried again later.
+    /// Writes the batch. `false`: not all of it was written; the rest is retried later.
     pub(super) fn write_out(&mut self, now_us: i64) -> bool {
         let is_written = self.output.write(now_us, self.intake.arena(), &self.context);
         if is_written {
@@ -125,13 +125,13 @@ impl<F: Fs> Writer<F> {
         is_written
     }
 
-    /// Lines of statements that have begun before this time and have not ended.
+    /// Writes lines for statements that began before this time and have not ended.
     fn write_running(&mut self, before_us: i64) {
         let Writer { intake, lines, output, context, .. } = self;
         running::write_lines(before_us, intake, lines, &mut output.batch, context);
     }
 
-    /// Gives back the chunks whose records are all in the file. Returns how many.
+    /// Recycles the chunks whose records are all in the file. Returns how many.
     pub(super) fn recycle(&mut self) -> u32 {
         let count = self.intake.drain.recycle(self.output.batch.written_seq());
         if count > 0 {
@@ -146,23 +146,22 @@ impl<F: Fs> Writer<F> {
         self.context.status.arena_bytes_used.store(used_bytes, Ordering::Relaxed);
     }
 
-    /// Packs and removes closed files, and writes what the log has to say of files. Only with an
-    /// empty batch.
+    /// Packs and removes closed files, and writes the lines about files. Only with an empty batch.
     fn look_after_closed(&mut self) {
         debug_assert!(self.output.batch.is_empty());
         let due = self.upkeep.look_after_closed(&mut self.output.files, &self.context);
         if let Some(due) = due {
             self.note_change("file_removed", &due.name.log_file(), &due.reason.to_string());
         }
-        // A rotation without a line to write has its events, too.
-        self.tell_of_files();
+        // A rotation without a line to write has events, too.
+        self.report_file_events();
     }
 
-    /// Reports what has happened to the files, with a line of each that was set aside.
-    pub(crate) fn tell_of_files(&mut self) {
+    /// Reports events of the files, with a line for each file that was set aside.
+    pub(crate) fn report_file_events(&mut self) {
         self.output.report_events(&self.context);
         if self.own_lines.has_stop() {
-            // Nothing comes behind that line; the error log has it.
+            // No line follows the `stop` line; the error log has the events.
             return;
         }
         for (from, to) in self.output.take_set_aside() {
@@ -193,8 +192,8 @@ impl<F: Fs> Writer<F> {
         if !waiting() && arena.free_count() * 32 > total {
             return true;
         }
-        // Then statements that are still open, and errors that wait for theirs: what they hold
-        // goes to the file now.
+        // Then statements that are still open, and errors that wait for theirs: writes what they
+        // hold to the file now.
         let (_, join, ready) = self.intake.parts();
         join.release_errors(ready);
         self.write_running(i64::MAX);
@@ -202,25 +201,25 @@ impl<F: Fs> Writer<F> {
             return false;
         }
         self.recycle();
-        // Of the list, not of the states: a writer that was killed while it gave a chunk back may
-        // have left one that is neither in use nor on the list.
+        // From the free list, not from the states: a writer that was killed while it recycled a
+        // chunk may have left one that is neither in use nor on the list.
         if !free::is_empty(&arena.shared().free_head.0) || !waiting() {
             return true;
         }
         self.take_out_partials(now_us)
     }
 
-    /// Takes the pieces of incomplete records out of the arena, so that the rest can come.
+    /// Moves fragments of incomplete records out of the arena, so that the rest can arrive.
     fn take_out_partials(&mut self, now_us: i64) -> bool {
         if !relief::announce_partials(&mut self.intake) {
             return true;
         }
-        // After the announcements: either this pass sees the last fragment, or its producer
-        // sees that it must wait.
+        // After the announcements: either this pass finds the last fragment, or its producer sees
+        // that it must wait.
         self.scan();
         let taken = relief::take_out_announced(&mut self.intake);
         if self.give_back(taken) == 0 {
-            // So many large records come in at once that their beginnings fill the arena.
+            // So many large records arrive at once that their beginnings fill the arena.
             let in_memory = self.intake.join.partials().filter(|(_, p)| p.early.is_some());
             let in_arena = |at: &mut Ref| !at.is_spilled();
             let firsts = in_memory.filter_map(|(_, p)| p.first.take_if(in_arena)).collect();
@@ -229,7 +228,7 @@ impl<F: Fs> Writer<F> {
         self.may_format() && self.write_queue(now_us)
     }
 
-    /// Gives back the chunks of what is elsewhere now. Returns how many.
+    /// Recycles the chunks of records that were moved. Returns how many.
     fn give_back(&mut self, taken: Vec<Ref>) -> u32 {
         let written_seq = self.last_seq();
         for at in taken {

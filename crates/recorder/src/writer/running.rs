@@ -7,12 +7,11 @@ use super::lines::{Channels, Lines, gather, settle_statement};
 use super::running_table::remember;
 use crate::join::{Ending, Open, Start};
 
-/// A statement that has gathered this many errors and tables gets a `running` line.
+/// A statement with this many errors and tables gets a `running` line.
 const EXTRAS_MAX: usize = 1024;
 
-/// Writes a `running` line for every statement that started before `before_us` and has
-/// none yet, or that has gathered much since its last one; what it holds may leave the
-/// arena then.
+/// Writes a `running` line for every statement that started before `before_us` and has none yet, or
+/// that has many records since its last one; its records may then leave the arena.
 pub(super) fn write_lines(
     before_us: i64,
     intake: &mut Intake,
@@ -32,8 +31,8 @@ pub(super) fn write_lines(
 
 fn is_due(open: &Open, before_us: i64) -> bool {
     let has_line = matches!(open.start, Start::Running { .. });
-    // Another line when it has gathered something: errors that a stored routine handles
-    // and tables it uses are without number, and would fill the arena in the end.
+    // Another line if it has many records: a stored routine may handle errors and access tables
+    // without limit, which would fill the arena in the end.
     open.awaited
         || open.extras.len() >= EXTRAS_MAX
         || (open.ts_us < before_us && !has_line)
@@ -59,9 +58,9 @@ fn write_line(conn: u64, open: &mut Open, lines: &mut Lines, to: &mut Channels<'
         open.start = Start::Running { seq, carry_over };
     }
     if let Start::Running { carry_over, .. } = &mut open.start {
-        // Its error may quote the new text, which is not known any more by then.
+        // Its error may quote the rewritten text, which is no longer known then.
         carry_over.has_secret |= is_rewritten;
-        // Only its end tells whether it is the message of its outcome.
+        // Only its end shows whether this is the message of its outcome.
         if error.is_some() {
             carry_over.error = error;
         }

@@ -7,11 +7,11 @@ use tacho_ring::layout::RunningEntry;
 
 use crate::join::Open;
 
-/// Puts a statement that has a `running` line into the table.
+/// Adds a statement that has a `running` line to the table.
 pub(super) fn remember(arena: &Arena, conn: u64, open: &Open, seq: u64) {
     let free = |e: &&RunningEntry| e.running_seq.load(Ordering::Relaxed) == 0;
-    // A full table costs the `interrupted` line after a crash: the `running` line
-    // without a completion then says the same.
+    // A full table costs the `interrupted` line after a crash: the `running` line without a
+    // completion means the same.
     if let Some(entry) = arena.running().iter().find(free) {
         entry.done_seq.store(0, Ordering::Relaxed);
         entry.conn.store(conn, Ordering::Relaxed);
@@ -25,8 +25,8 @@ pub(super) fn remember(arena: &Arena, conn: u64, open: &Open, seq: u64) {
     }
 }
 
-/// A statement of the table has its completion in line `done_seq`. Returns its entry, which is free
-/// when that line is in the file.
+/// Line `done_seq` completes a statement of the table. Returns its entry, which is free once that
+/// line is in the file.
 pub(super) fn finish(arena: &Arena, running_seq: u64, done_seq: u64) -> Option<usize> {
     let mut entries = arena.running().iter();
     let found = entries.position(|e| e.running_seq.load(Ordering::Relaxed) == running_seq)?;

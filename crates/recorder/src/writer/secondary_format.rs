@@ -1,10 +1,11 @@
-//! The thread that writes each log file once more in another format. What it does is in
+//! The thread that writes each log file in another format, too. The conversion itself is in
 //! [`tacho_logdir`].
 //!
-//! The writer tells it which file is current and what is wanted, and rings when there are new
-//! lines; it reads those from the log file, as anybody could. Neither waits for the other: the
-//! lock between them is held for some words, never while something is converted or written. What
-//! goes wrong with a rendition is reported, tried again, and of no concern to the log.
+//! The writer tells the thread which file is current and which format is wanted, and wakes it when
+//! there are new lines; the thread reads these from the log file, as any reader could. Neither
+//! waits for the other: the lock between them is held only to copy small values, never during a
+//! conversion or a write. A failure of a rendition is reported and retried, and does not affect the
+//! log.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
@@ -24,15 +25,15 @@ use super::rate_limit::{Outages, RateLimit};
 use super::stale::Stale;
 use crate::control::Severity;
 use crate::pause;
-use crate::settings::FORMAT_UNSAID;
+use crate::settings::FORMAT_NOT_SET;
 
-/// How long trouble is left alone.
+/// Wait after a failure.
 const RETRY: Duration = Duration::from_secs(1);
 const RETRY_US: i64 = 1_000_000;
-/// Behind the statements of the server, before what compresses files.
+/// After the server's statements, before the thread that compresses files.
 const NICE: i32 = 10;
 
-/// What the setting's numbers mean; see `tacho_settings`.
+/// Meaning of the setting's numbers; see `tacho_settings`.
 fn format_of(number: u64) -> Option<Format> {
     match number {
         1 => Some(Format::Csv),
@@ -43,27 +44,27 @@ fn format_of(number: u64) -> Option<Format> {
     }
 }
 
-/// What writer and thread know of each other.
+/// State that writer and thread share.
 struct Shared {
     plan: Plan,
-    /// Something has changed since the thread has looked.
+    /// Something has changed since the thread last looked.
     is_news: bool,
-    /// It is to end, having done what there is, but not later than this, µs of a clock that is
-    /// never set.
+    /// The thread must finish its work and end, but not later than this time, µs of a monotonic
+    /// clock.
     end_by_us: Option<i64>,
     /// Files up to this one will be removed as they are.
-    let_go: Option<FileName>,
-    /// The thread has done with all files before this one.
+    removed_up_to: Option<FileName>,
+    /// The thread has finished all files before this one.
     needed_from: FileName,
-    /// How much of the log is not in its renditions yet, bytes of lines.
+    /// Backlog of the renditions, bytes of lines.
     behind_bytes: u64,
-    /// What holds it up, when that has become another thing.
+    /// The cause that blocks the thread, if it has changed.
     held_up: Option<String>,
     /// For the error log.
     messages: Vec<(Severity, String)>,
 }
 
-/// A [`Shared`], and what wakes the thread.
+/// [`Shared`] state, and the condition that wakes the thread.
 struct Link {
     shared: Mutex<Shared>,
     wakeup: Condvar,
@@ -71,11 +72,11 @@ struct Link {
 
 impl Link {
     fn lock(&self) -> MutexGuard<'_, Shared> {
-        // Whoever panicked has left whole words in it.
+        // A panic cannot leave a value half written.
         self.shared.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    fn tell(&self, change: impl FnOnce(&mut Shared)) {
+    fn update(&self, change: impl FnOnce(&mut Shared)) {
         let mut shared = self.lock();
         change(&mut shared);
         shared.is_news = true;
@@ -87,9 +88,10 @@ impl Link {
         drop(self.wakeup.wait_while(shared, |shared| !shared.is_news));
     }
 
-    /// Waits until it is time to try again what has failed: new lines change nothing.
+    /// Waits until a failed step can be retried: new lines do not matter.
     fn wait_in_trouble(&self, shared: MutexGuard<'_, Shared>) {
-        let is_quiet = |shared: &mut Shared| shared.end_by_us.is_none() && shared.let_go.is_none();
+        let is_quiet =
+            |shared: &mut Shared| shared.end_by_us.is_none() && shared.removed_up_to.is_none();
         drop(self.wakeup.wait_timeout_while(shared, RETRY, is_quiet));
     }
 }
@@ -99,48 +101,48 @@ struct Running {
     thread: JoinHandle<()>,
 }
 
-/// What the writer knows of the renditions.
+/// The writer's state of the renditions.
 #[derive(Default)]
 pub(super) struct SecondaryFormat {
     running: Option<Running>,
-    /// What the last recorder has left was looked at.
+    /// The work that the last recorder left was read.
     has_begun: bool,
-    /// The format beside the current file.
+    /// The format of the current file's rendition.
     format: Option<Format>,
     retry_at_us: i64,
     limit: RateLimit,
-    /// The oldest file that the thread may still read, when last looked. `None`: there is no
+    /// The oldest file that the thread may still read, as of the last look. `None`: there is no
     /// thread.
     needed_from: Option<FileName>,
-    /// What the thread was last told.
-    told: Option<(Plan, u64)>,
+    /// The last plan that the thread received.
+    sent: Option<(Plan, u64)>,
 }
 
 impl SecondaryFormat {
-    /// Whether it is known what the last recorder has left unfinished.
+    /// Whether the work that the last recorder left unfinished is known.
     pub(super) fn is_known(&self) -> bool {
         self.has_begun
     }
 
-    /// Whether a file is still needed as it is, or that is unknown.
+    /// Whether a file is still needed unchanged, or this is unknown.
     pub(super) fn needs(&self, name: FileName) -> bool {
         !self.has_begun || self.needed_from.is_some_and(|needed_from| needed_from <= name)
     }
 
-    /// Whether a file may be removed. If not, soon: its rendition would go with it, so nothing
-    /// waits until that is complete, only until the thread is not at it any more. Where it is
-    /// unknown what is unfinished, only what the disk has no room for goes.
-    pub(super) fn lets_go(&self, due: Due) -> bool {
+    /// Whether a file may be removed. If not, then soon: its rendition is removed with it, so it is
+    /// enough to wait until the thread no longer works on it. While the unfinished work is unknown,
+    /// only files for which the disk has no space are removed.
+    pub(super) fn may_remove(&self, due: Due) -> bool {
         if !self.has_begun {
             return due.reason == RemovalReason::Size;
         }
         let needing = self.running.as_ref().filter(|_| self.needs(due.name));
         let Some(running) = needing else { return true };
-        running.link.tell(|shared| shared.let_go = Some(due.name));
+        running.link.update(|shared| shared.removed_up_to = Some(due.name));
         false
     }
 
-    /// Follows the setting: another format begins with another file. Only with an empty batch.
+    /// Applies the setting: another format begins with another file. Only with an empty batch.
     pub(super) fn follow<F: Fs>(
         &mut self,
         files: &mut LogFiles<F>,
@@ -149,9 +151,9 @@ impl SecondaryFormat {
     ) {
         let number = context.control.setting(Setting::Format);
         let now_us = sys::monotonic_us();
-        // Before it is said, nothing may be taken for another one. At the end nothing is begun.
+        // While the setting is unknown, no format change may begin; nor at the end.
         let is_ending = context.control.stop.load(Ordering::Relaxed);
-        if number == FORMAT_UNSAID || is_ending || now_us < self.retry_at_us {
+        if number == FORMAT_NOT_SET || is_ending || now_us < self.retry_at_us {
             return;
         }
         let wanted = format_of(number);
@@ -160,13 +162,13 @@ impl SecondaryFormat {
         if let Err(text) = begun.and_then(|()| self.switch(wanted, utc, files)) {
             self.retry_at_us = now_us + RETRY_US;
             let name = context.name(Setting::Format);
-            let text = format!("{name} cannot be followed at the moment: {text}");
+            let text = format!("{name} cannot be applied at the moment: {text}");
             let is_news = self.limit.allows(now_us);
             context.report(Severity::Warning, &text, is_news);
         }
     }
 
-    /// Takes up what the last recorder has left.
+    /// Continues the work that the last recorder left.
     fn begin<F: Fs>(
         &mut self,
         wanted: Option<Format>,
@@ -181,18 +183,18 @@ impl SecondaryFormat {
         let state = state
             .map_err(|error| format!("{error}. Until it can, closed files stay as they are"))?;
         if let Some(&(last, format)) = state.pending.back() {
-            // A file that was begun when its maker died has the format of the one before.
+            // A file that was begun just before the server died has the format of the previous one.
             self.run(state, last, format, utc, files)?;
         } else if wanted.is_some() {
             self.begin_with_current(wanted, utc, files)?;
         }
         self.has_begun = true;
-        // What was unknown may go, or become smaller.
+        // Files whose state was unknown may now be removed or compressed.
         (stale.packing, stale.retention) = (true, true);
         Ok(())
     }
 
-    /// The current file, whatever is in it, is the first one in a format.
+    /// Makes the current file, including its present content, the first one in a format.
     fn begin_with_current<F: Fs>(
         &mut self,
         wanted: Option<Format>,
@@ -232,19 +234,19 @@ impl SecondaryFormat {
         }
         files.rotate_now().map_err(|error| error.to_string())?;
         if files.current_bytes() > 0 {
-            // Not yet: a batch is on its way.
+            // Not yet: a batch is being written.
             return Ok(());
         }
         let current = files.current_name();
         match &self.running {
             None => self.begin_with_current(wanted, utc, files)?,
-            Some(running) => running.link.tell(|shared| {
+            Some(running) => running.link.update(|shared| {
                 shared.plan.current = current;
                 let needed_from = shared.needed_from;
                 let formats = &mut shared.plan.formats;
                 formats.retain(|(from, _)| *from != current);
                 formats.push((current, wanted));
-                // What no unfinished file goes by is history.
+                // Formats that no unfinished file uses are dropped.
                 while formats.len() > 1 && formats[1].0 <= needed_from {
                     formats.remove(0);
                 }
@@ -254,7 +256,7 @@ impl SecondaryFormat {
         Ok(())
     }
 
-    /// Tells the thread of new lines, and reports what it has to say.
+    /// Informs the thread of new lines, and reports its messages.
     pub(super) fn look_after<F: Fs>(
         &mut self,
         files: &mut LogFiles<F>,
@@ -268,7 +270,7 @@ impl SecondaryFormat {
             return;
         };
         if running.thread.is_finished() {
-            // It only ends on request, or by a panic.
+            // The thread only ends on request, or by a panic.
             let messages = self.stop(0);
             self.needed_from = None;
             return report(messages, context);
@@ -281,10 +283,10 @@ impl SecondaryFormat {
         context.status.format_behind_bytes.store(shared.behind_bytes, Ordering::Relaxed);
         let needed_from = Some(shared.needed_from);
         (shared.plan.current, shared.plan.utc) = (files.current_name(), utc);
-        let told = self.told.as_ref();
-        let is_news = told.is_none_or(|(plan, bytes)| *plan != shared.plan || *bytes != written);
+        let sent = self.sent.as_ref();
+        let is_news = sent.is_none_or(|(plan, bytes)| *plan != shared.plan || *bytes != written);
         if is_news {
-            self.told = Some((shared.plan.clone(), written));
+            self.sent = Some((shared.plan.clone(), written));
             shared.is_news = true;
         }
         drop(shared);
@@ -293,7 +295,7 @@ impl SecondaryFormat {
         }
         if self.needed_from != needed_from {
             let before = std::mem::replace(&mut self.needed_from, needed_from);
-            // What it needed may go, or become smaller.
+            // Files that it needed may now be removed or compressed.
             *stale = Stale { packing: true, retention: true, inventory: true };
             if let Some(before) = before {
                 files.forget_sizes(before);
@@ -305,24 +307,24 @@ impl SecondaryFormat {
         report(messages, context);
     }
 
-    /// Lets the thread do what there is, and ends it.
+    /// Lets the thread finish its work, and ends it.
     pub(super) fn end<F: Fs>(&mut self, files: &mut LogFiles<F>, context: &Context) {
         self.look_after(files, &mut Stale::default(), context);
-        let patience_ms = context.control.patience_ms.load(Ordering::Relaxed);
-        let patience_us = i64::try_from(patience_ms).unwrap_or(i64::MAX / 1_000_000) * 1_000;
-        report(self.stop(patience_us), context);
+        let stop_timeout_ms = context.control.stop_timeout_ms.load(Ordering::Relaxed);
+        let timeout_us = i64::try_from(stop_timeout_ms).unwrap_or(i64::MAX / 1_000_000) * 1_000;
+        report(self.stop(timeout_us), context);
     }
 
     fn start<F: Fs>(&mut self, mut files: Files<F>, plan: Plan) -> std::io::Result<()> {
         let needed_from = files.oldest().unwrap_or(plan.current);
         self.needed_from = Some(needed_from);
-        self.told = None;
+        self.sent = None;
         let link = Arc::new(Link {
             shared: Mutex::new(Shared {
                 plan,
                 is_news: true,
                 end_by_us: None,
-                let_go: None,
+                removed_up_to: None,
                 needed_from,
                 behind_bytes: 0,
                 held_up: None,
@@ -340,10 +342,10 @@ impl SecondaryFormat {
         Ok(())
     }
 
-    /// Ends the thread, and gives what it had to say last.
-    fn stop(&mut self, patience_us: i64) -> Vec<(Severity, String)> {
+    /// Ends the thread, and returns its last messages.
+    fn stop(&mut self, timeout_us: i64) -> Vec<(Severity, String)> {
         let Some(Running { link, thread }) = self.running.take() else { return Vec::new() };
-        link.tell(|shared| shared.end_by_us = Some(sys::monotonic_us() + patience_us));
+        link.update(|shared| shared.end_by_us = Some(sys::monotonic_us() + timeout_us));
         let ended = thread.join();
         let mut messages = std::mem::take(&mut link.lock().messages);
         if ended.is_err() {
@@ -361,12 +363,12 @@ impl Drop for SecondaryFormat {
 }
 
 fn panicked() -> (Severity, String) {
-    let text = "internal error (panic): the log goes on, and nothing of it is written in another \
+    let text = "internal error (panic): the log continues, but is not written in another \
                 format until the plugin is installed again";
     (Severity::Error, text.to_owned())
 }
 
-/// The thread.
+/// Main function of the thread.
 fn run_thread<F: Fs>(link: &Link, files: &mut Files<F>) {
     let mut outages = Outages::default();
     let mut held_up_by = None;
@@ -375,16 +377,16 @@ fn run_thread<F: Fs>(link: &Link, files: &mut Files<F>) {
         let mut shared = link.lock();
         shared.is_news = false;
         let (plan, end_by_us) = (shared.plan.clone(), shared.end_by_us);
-        let let_go = shared.let_go.take();
+        let removed_up_to = shared.removed_up_to.take();
         drop(shared);
-        if let Some(name) = let_go {
-            files.let_go(name);
+        if let Some(name) = removed_up_to {
+            files.leave_up_to(name);
         }
         let is_late = end_by_us.is_some_and(|by_us| sys::monotonic_us() > by_us);
         let is_more = files.step(&plan);
         let mut messages = messages_of(files, &is_more, &mut outages);
         let is_end = end_by_us.is_some() && may_end(files, &is_more, is_late, &mut messages);
-        // What is left of the disk is another number each time, and the same trouble.
+        // For a full disk, the number of free bytes differs each time, but the problem is the same.
         let trouble = is_more.as_ref().err();
         let is_another = held_up_by != trouble.map(std::mem::discriminant);
         held_up_by = trouble.map(std::mem::discriminant);
@@ -394,8 +396,8 @@ fn run_thread<F: Fs>(link: &Link, files: &mut Files<F>) {
         if let Some(trouble) = trouble.filter(|_| is_another) {
             shared.held_up = Some(failure(trouble).1);
         }
-        // What is not listed on the disk as done is needed after a death; and without a
-        // list it is unknown what is needed of what came since it was made.
+        // Files that the list on disk does not show as done are needed after a death; and without a
+        // list it is unknown which newer files are needed.
         if is_more.is_ok() {
             shared.needed_from = files.oldest().unwrap_or(plan.current);
         }
@@ -411,7 +413,7 @@ fn run_thread<F: Fs>(link: &Link, files: &mut Files<F>) {
     }
 }
 
-/// What the error log has to hear after a step.
+/// The messages for the error log after a step.
 fn messages_of<F: Fs>(
     files: &mut Files<F>,
     is_more: &Result<bool, Trouble>,
@@ -432,7 +434,7 @@ fn messages_of<F: Fs>(
     messages
 }
 
-/// Whether the thread, which has to end, has done what there is, or cannot.
+/// Whether the thread, which must end, has finished its work, or cannot.
 fn may_end<F: Fs>(
     files: &mut Files<F>,
     is_more: &Result<bool, Trouble>,
@@ -446,7 +448,7 @@ fn may_end<F: Fs>(
         }
         Ok(true) if is_late => {
             let text = "stopped before all of the audit log was written in the other format: \
-                        the next start goes on";
+                        the next start continues";
             messages.push((Severity::Warning, text.to_owned()));
             true
         }
@@ -456,7 +458,7 @@ fn may_end<F: Fs>(
 }
 
 fn failure(trouble: &Trouble) -> (Severity, String) {
-    let text = format!("the audit log goes on, but not in the other format for now: {trouble}");
+    let text = format!("the audit log continues, but not in the other format for now: {trouble}");
     (Severity::Warning, text)
 }
 

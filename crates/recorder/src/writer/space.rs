@@ -1,8 +1,8 @@
-//! Room on the disk, and the warning that it ends.
+//! Free space on the disk, and the warning that it is low.
 //!
-//! When the disk is full the server waits for it (`tacho_overflow`), so an operator has to hear of
-//! it before. Told when the limit is passed, at each half of what was left then, and when there is
-//! enough again.
+//! When the disk is full the server waits for it (`tacho_overflow`), so an operator needs an early
+//! warning: when the free space falls below the limit, at each half of what was left then, and when
+//! there is enough again.
 
 use std::sync::atomic::Ordering;
 
@@ -14,21 +14,21 @@ use super::context::Context;
 use super::rate_limit::RateLimit;
 use crate::control::Severity;
 
-/// How often is looked: at 100 MB a second, a gigabyte is written between two looks, µs.
+/// Interval between checks, µs: at 100 MB a second, a gigabyte is written between two of them.
 const LOOK_EVERY_US: i64 = 10_000_000;
 
-/// What was last reported of the room on the disk.
+/// The last reported state of the free space.
 #[derive(Debug, Default)]
 pub(super) struct SpaceWatch {
     look_at_us: i64,
-    /// `None`: there is enough. Otherwise the room at which it is reported again, bytes.
+    /// `None`: there is enough. Otherwise the free space at which to report again, bytes.
     warn_at_bytes: Option<u64>,
     percent: u64,
     limit: RateLimit,
     failure_limit: RateLimit,
 }
 
-/// What is to be told.
+/// What to report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum News {
     Short,
@@ -36,7 +36,7 @@ enum News {
 }
 
 impl SpaceWatch {
-    /// Whether the room there is now is worth a word.
+    /// Decides whether to report the free space.
     fn news(&mut self, space: Space, percent: u64) -> Option<News> {
         if std::mem::replace(&mut self.percent, percent) != percent {
             self.warn_at_bytes = None;
@@ -49,12 +49,12 @@ impl SpaceWatch {
             self.warn_at_bytes = Some(space.free_bytes / 2);
             return Some(News::Short);
         }
-        // A little more than the limit, or it would be told again and again.
+        // A little above the limit, so that small changes are not reported again and again.
         let is_enough = space.free_bytes >= limit_bytes + limit_bytes / 10;
         (is_enough && self.warn_at_bytes.take().is_some()).then_some(News::Enough)
     }
 
-    /// Looks how much room there is, now and then.
+    /// Checks the free space at intervals.
     pub(super) fn look<F: Fs>(&mut self, files: &LogFiles<F>, context: &Context) {
         let now_us = sys::monotonic_us();
         let percent = context.control.setting(Setting::DiskWarnPercent);
@@ -103,25 +103,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_told_when_it_ends_and_at_each_half() {
+    fn low_space_is_reported_at_the_limit_and_at_each_half() {
         let mut watch = SpaceWatch::default();
-        let mut told =
+        let mut news =
             |free_bytes, percent| watch.news(Space { free_bytes, total_bytes: 10_000 }, percent);
-        assert_eq!(told(5000, 10), None);
-        assert_eq!(told(1000, 10), None);
-        assert_eq!(told(999, 10), Some(News::Short));
-        assert_eq!(told(998, 10), None);
-        assert_eq!(told(1001, 10), None, "up and down around the limit");
-        assert_eq!(told(500, 10), None);
-        assert_eq!(told(499, 10), Some(News::Short));
-        assert_eq!(told(100, 10), Some(News::Short));
-        assert_eq!(told(0, 10), Some(News::Short));
-        assert_eq!(told(5000, 10), Some(News::Enough));
-        assert_eq!(told(5000, 10), None);
-        // Another limit is another question; none is no question.
-        assert_eq!(told(5000, 60), Some(News::Short));
-        assert_eq!(told(5000, 0), None);
-        assert_eq!(told(0, 0), None);
-        assert_eq!(told(5000, 60), Some(News::Short));
+        assert_eq!(news(5000, 10), None);
+        assert_eq!(news(1000, 10), None);
+        assert_eq!(news(999, 10), Some(News::Short));
+        assert_eq!(news(998, 10), None);
+        assert_eq!(news(1001, 10), None, "up and down around the limit");
+        assert_eq!(news(500, 10), None);
+        assert_eq!(news(499, 10), Some(News::Short));
+        assert_eq!(news(100, 10), Some(News::Short));
+        assert_eq!(news(0, 10), Some(News::Short));
+        assert_eq!(news(5000, 10), Some(News::Enough));
+        assert_eq!(news(5000, 10), None);
+        // Another limit starts anew; without one nothing is reported.
+        assert_eq!(news(5000, 60), Some(News::Short));
+        assert_eq!(news(5000, 0), None);
+        assert_eq!(news(0, 0), None);
+        assert_eq!(news(5000, 60), Some(News::Short));
     }
 }

@@ -1,6 +1,6 @@
-//! What has to look at the files again.
+//! Parts that must look at the files again.
 
-/// What has to look at the files again soon, because another part has changed them.
+/// Parts that must look at the files again soon, because another part has changed them.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Stale {
     pub(super) packing: bool,

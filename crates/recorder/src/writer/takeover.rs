@@ -1,23 +1,23 @@
-//! Continuing where another writer has left a living arena: it was told to release it, or it died.
+//! Continues a living arena after another writer released it or died.
 //!
-//! What the other one knew is gone with it. It is found again in the arena and in the file, while
-//! producers continue recording:
+//! The other writer's state is gone. It is reconstructed from the arena and the file while
+//! producers continue to record:
 //!
-//! * Whether a record is written, its mark and the last line of the file tell, as after a crash
-//!   ([`crate::recover`]). A record that is not in the arena any more was written.
-//! * Which record of a connection comes next, the number in its session slot tells. A producer
-//!   stores it when its record is committed and before it leaves the chunk, and no chunk is
-//!   given back before it was left. So of the records up to the number that was read *before* a
-//!   pass, this pass sees all that are not written: they are put into order and joined, without
-//!   waiting for any. What comes behind them is joined as ever.
-//! * Who has no slot has ended, and all its records were there before the pass; or it has begun
-//!   since, and none of its records can be missing.
-//! * Who found no slot has records without numbers, in the chunks of any threads. What comes before
-//!   one that the first pass has seen, the second one has seen: those of both are put into the
-//!   order of their times ([`recover::sort`]).
-//! * What has a `running` line is in the arena's table of them.
+//! * Whether a record is written follows from its mark and the last line of the file, as after a
+//!   crash ([`crate::recover`]). A record that is no longer in the arena was written.
+//! * Which record of a connection comes next follows from the number in its session slot. A
+//!   producer stores it after its record is committed and before it leaves the chunk, and no chunk
+//!   is recycled before its producer has left it. So of the records up to the number that was read
+//!   *before* a pass, this pass finds all that are not written: they are sorted and joined without
+//!   waiting for any. Later records are joined as usual.
+//! * A connection without a slot has ended, and all its records were there before the pass; or it
+//!   has begun since, and none of its records can be missing.
+//! * A connection that found no slot has records without numbers, in the chunks of any threads. The
+//!   second pass finds all records that precede one found by the first pass: those of both are
+//!   sorted by time ([`recover::sort`]).
+//! * Statements with a `running` line are in the arena's table of them.
 //! * Producers that wait for a line wait for the last number of their session. If no unwritten
-//!   record has it, its line is in the file, and they are released when the file is where it has to
+//!   record has it, its line is in the file, and they are released when the file is where it must
 //!   be.
 
 use std::collections::{HashMap, HashSet};
@@ -40,15 +40,15 @@ use crate::join::{Join, Ready};
 use crate::recover;
 use crate::spill::ArenaSource;
 
-/// How long a session slot may be on its way from one connection to another until it is taken for
-/// one without a connection, µs: a few instructions of a thread that can run.
+/// How long a session slot may be in transfer from one connection to another before it counts as
+/// one without a connection, µs: the transfer takes a running thread a few instructions.
 const CLAIM_US: i64 = 1_000_000;
 
-/// What a session slot says.
+/// Content of a session slot.
 #[derive(Clone, Copy)]
 struct Slot {
     rec_no: u64,
-    /// A record that left the arena before it was complete, and that its producer waits for.
+    /// A record that left the arena before it was complete, and for which its producer waits.
     early: Option<u64>,
 }
 
@@ -76,27 +76,27 @@ fn slots(arena: &Arena) -> HashMap<u64, Slot> {
     found
 }
 
-/// What the arena holds, and this writer does not know yet.
+/// Content of the arena that this writer does not know yet.
 #[derive(Default)]
 struct Legacy {
-    /// Up to which number a series is there completely, or written.
+    /// The number up to which all records of a series are found or written.
     until: HashMap<Series, u64>,
-    /// Query id of the last statement of a connection that was seen to have ended, with the number
-    /// of that record.
+    /// Query id of the last statement of a connection whose end was found, with the number of that
+    /// record.
     last_query_ids: HashMap<u64, (u64, u64)>,
-    /// Records in fragments whose last one is written.
+    /// Fragmented records whose last fragment is written.
     written_lasts: HashSet<(u64, u64)>,
-    /// Not written: all that there can be of these, to be put into order.
+    /// Unwritten records of complete series, to be sorted.
     old: Vec<(Head, Ref)>,
-    /// Not written: the others, which are joined in any order.
+    /// The other unwritten records, which are joined in any order.
     new: Vec<(Head, Ref)>,
 }
 
 impl Legacy {
-    /// A record that is in the file.
+    /// Notes a record that is in the file.
     fn see_written(&mut self, head: &Head, held: &HashMap<u64, Slot>) {
         let is_held = held.get(&head.conn).is_some_and(|s| epoch_of(s.rec_no) == series(head).1);
-        // A piece that was taken out early says nothing of the others.
+        // A fragment that was moved out early says nothing about the others.
         let is_whole = matches!(head.fragment, FRAGMENT_WHOLE | FRAGMENT_LAST);
         if is_held
             && is_whole
@@ -113,8 +113,8 @@ impl Legacy {
         }
     }
 
-    /// Puts what is not written where it belongs. `held`: the slots before the passes, `later`:
-    /// those after the first one.
+    /// Sorts unwritten records into `old` and `new`. `held`: the slots before the passes, `later`:
+    /// those after the first pass.
     fn sort(
         &mut self,
         first: Vec<(Head, Ref)>,
@@ -125,7 +125,7 @@ impl Legacy {
         let has = |slots: &HashMap<u64, Slot>, series: Series| {
             slots.get(&series.0).is_some_and(|slot| epoch_of(slot.rec_no) == series.1)
         };
-        // Those that have no slot, not even after the pass: of each the highest number.
+        // Connections without a slot, even after the pass: the highest number of each.
         let mut ended: HashMap<Series, u64> = HashMap::new();
         for (head, _) in &first {
             if head.rec_no != 0 && !has(held, series(head)) && !has(later, series(head)) {
@@ -133,11 +133,12 @@ impl Legacy {
                 *highest = head.rec_no.max(*highest);
             }
         }
-        // A record in fragments of a connection without a slot has an epoch of its own, and may
-        // still be coming in.
+        // A fragmented record of a connection without a slot has an epoch of its own, and may still
+        // be arriving.
         let (ended, single): (HashMap<Series, u64>, HashMap<Series, u64>) =
             ended.into_iter().partition(|(_, highest)| session::number_in_epoch(*highest) > 1);
-        // Only what the first pass has seen vouches for what comes before it: the second has that.
+        // Only records of the first pass prove that the earlier ones are found: the second pass has
+        // them.
         let lasts = first.iter().map(|(head, _)| head);
         let complete: HashSet<Series> = lasts
             .filter(|head| head.fragment == FRAGMENT_LAST && single.contains_key(&series(head)))
@@ -160,21 +161,22 @@ impl Legacy {
             };
             if is_old { &mut self.old } else { &mut self.new }.push((head, at));
         }
-        // The second pass: of a session that began after the slots were read, and ended before they
-        // were read again, it has what the first one missed; and so it has of one without a slot.
+        // The second pass has the records that the first one missed, of sessions that began after
+        // the slots were read and ended before they were read again, and of connections without a
+        // slot.
         for (head, at) in second {
-            // What has no number may come behind a record that is still coming in.
+            // A record without a number may follow a record that is still arriving.
             let is_behind = head.rec_no == 0 && incomplete.contains(&head.conn);
             let is_old =
                 !self.until.contains_key(&series(&head)) && is_all_there(&head) && !is_behind;
             if is_old { &mut self.old } else { &mut self.new }.push((head, at));
         }
         recover::sort(&mut self.old, |(head, at)| (head, at));
-        // Of a connection that has got another slot, the epoch of before comes first.
+        // If a connection got another slot, the previous epoch comes first.
         self.old.sort_by_key(|(head, _)| (head.conn, has(held, series(head))));
     }
 
-    /// Records whose beginning is gone, and that are not written: connection and `rec_no`.
+    /// Unwritten records whose beginning is gone: connection and `rec_no`.
     fn broken(&self, held: &HashMap<u64, Slot>, found: &Found) -> Vec<(u64, u64)> {
         let mut broken = Vec::new();
         for (conn, slot) in held {
@@ -191,12 +193,12 @@ impl Legacy {
     }
 }
 
-/// What one pass has found that is not in the file.
+/// The unwritten records of one pass.
 type Unwritten = Vec<(Head, Ref)>;
 
 impl<F: Fs> Writer<F> {
-    /// Takes up an arena whose server lives, and whose writer is gone: these files hold the lock of
-    /// the log, so there is no other one.
+    /// Takes over an arena whose server is alive and whose writer is gone: these files hold the
+    /// lock of the log, so there is no other writer.
     #[must_use]
     pub fn take_over(mut self, source: impl Into<ArenaSource>) -> Writer<F> {
         let source = source.into();
@@ -204,11 +206,11 @@ impl<F: Fs> Writer<F> {
         let arena = *self.arena();
         self.output.doubt_device(&arena, &self.context);
         let shared = arena.shared();
-        // It may have died in its sleep.
+        // The other writer may have died while it slept.
         shared.wakeup.0.awake();
         let heartbeat_us = shared.writer.0.heartbeat_us.load(Ordering::Relaxed);
         self.losses.set_seen(heartbeat_us.min(sys::now_us()));
-        // Before anything is looked at.
+        // Before the passes.
         let held = slots(&arena);
         let written_seq = self.last_seq();
         if let Err(error) = recover::take_back_marks(source, written_seq) {
@@ -227,14 +229,14 @@ impl<F: Fs> Writer<F> {
         self
     }
 
-    /// Joins what there is, and continues behind it.
+    /// Joins the existing records, and continues after them.
     fn feed(&mut self, mut legacy: Legacy, held: &HashMap<u64, Slot>, found: &Found) {
         let broken = legacy.broken(held, found);
         let (drain, join, ready) = self.intake.parts();
         recover::restore_running(drain, |conn, open| join.restore(conn, open));
         let (old, new) = (std::mem::take(&mut legacy.old), std::mem::take(&mut legacy.new));
         join_legacy(&legacy, (old, new), held, &broken, join, ready);
-        // What was lost with the other one, while its statement had not begun.
+        // Records that were lost with the other writer, whose statements had not begun.
         count_corrupt(self.intake.arena(), broken.len() as u64);
         self.output.durability.wait_for(broken);
         self.enqueue();
@@ -245,8 +247,8 @@ impl<F: Fs> Writer<F> {
         }
     }
 
-    /// The line of a server that was gone before its first line was in the file. Connection ids
-    /// begin anew with it.
+    /// Writes the `start` line of a server that was gone before that line was in the file.
+    /// Connection ids begin anew with it.
     pub(crate) fn note_missing_start(&mut self) {
         let arena = *self.arena();
         if arena.shared().writer.0.start_seq.load(Ordering::Relaxed) == 0 {
@@ -259,9 +261,9 @@ impl<F: Fs> Writer<F> {
 
 /// Records that are not in the file, as connection and `rec_no`.
 struct Found {
-    /// All of them whose last piece is there.
+    /// All whose last fragment is there.
     unwritten: HashSet<(u64, u64)>,
-    /// Those in fragments whose first piece is there.
+    /// Fragmented ones whose first fragment is there.
     beginnings: HashSet<(u64, u64)>,
 }
 
@@ -288,7 +290,7 @@ fn look(intake: &mut Intake, held: &HashMap<u64, Slot>, written_seq: u64) -> (Le
     (legacy, found)
 }
 
-/// One pass: what is not in the file. What is, is counted as settled.
+/// One pass: returns the records that are not in the file, and settles the others.
 fn unwritten(
     drain: &mut Drain,
     legacy: &mut Legacy,
@@ -308,7 +310,7 @@ fn unwritten(
     found
 }
 
-/// Joins the `old` records in their order, and the `new` ones behind them.
+/// Joins the `old` records in their order, then the `new` ones.
 fn join_legacy(
     legacy: &Legacy,
     (old, new): (Unwritten, Unwritten),
@@ -317,7 +319,7 @@ fn join_legacy(
     join: &mut Join,
     ready: &mut Vec<Ready>,
 ) {
-    // The other writer had announced that it takes this record out early, and got no further.
+    // The other writer had announced that it would move this record out, and got no further.
     let await_early = |head: &mut Head| {
         if held.get(&head.conn).and_then(|slot| slot.early) == Some(head.rec_no) {
             head.present |= PRESENT_AWAITED;
@@ -341,7 +343,7 @@ fn join_legacy(
             Some((_, broken)) => *broken.max(rec_no),
             None => *rec_no,
         };
-        join.go_on_behind(*conn, rec_no, query_id, ready);
+        join.resume_after(*conn, rec_no, query_id, ready);
     }
     for (mut head, at) in new {
         await_early(&mut head);

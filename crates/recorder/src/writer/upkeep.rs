@@ -1,5 +1,5 @@
-//! What is done with files beside writing them: packing, other formats, retention, the inventory,
-//! and the watch over the disk.
+//! Maintenance of files: packing, other formats, retention, the inventory, and the check of free
+//! space.
 
 use tacho_logdir::{Due, Fs, LogFiles};
 use tacho_record::time::TimeFormatter;
@@ -12,7 +12,8 @@ use super::secondary_format::SecondaryFormat;
 use super::space::SpaceWatch;
 use super::stale::Stale;
 
-/// See the module documentation. Its threads end when it is dropped.
+/// The parts that maintain files, see the module documentation. Their threads end when it is
+/// dropped.
 #[derive(Default)]
 pub(super) struct Upkeep {
     pub(super) packing: Packing,
@@ -35,27 +36,27 @@ impl Upkeep {
         }
     }
 
-    /// Looks how much room there is, now and then.
+    /// Checks the free space at intervals.
     pub(super) fn watch_space<F: Fs>(&mut self, files: &LogFiles<F>, context: &Context) {
         self.space.look(files, context);
     }
 
-    /// Follows the setting of the other format. Only with an empty batch.
+    /// Applies the setting of the other format. Only with an empty batch.
     pub(super) fn follow_format<F: Fs>(&mut self, files: &mut LogFiles<F>, context: &Context) {
         let mut stale = Stale::default();
         self.secondary_format.follow(files, &mut stale, context);
         self.refresh(stale);
     }
 
-    /// Tells the thread that writes the other format of new lines.
+    /// Informs the thread that writes the other format of new lines.
     pub(super) fn look_after_format<F: Fs>(&mut self, files: &mut LogFiles<F>, context: &Context) {
         let mut stale = Stale::default();
         self.secondary_format.look_after(files, &mut stale, context);
         self.refresh(stale);
     }
 
-    /// Packs closed files, and removes them. Only with an empty batch. Returns the file that goes
-    /// next: its line has to be written.
+    /// Packs closed files, and removes expired ones. Only with an empty batch. Returns the next
+    /// file to remove, whose line must then be written.
     pub(super) fn look_after_closed<F: Fs>(
         &mut self,
         files: &mut LogFiles<F>,
@@ -63,8 +64,8 @@ impl Upkeep {
     ) -> Option<Due> {
         let mut stale = Stale::default();
         let (secondary_format, leaving) = (&self.secondary_format, self.retention.leaving_name());
-        let passes_over = |name| secondary_format.needs(name) || leaving == Some(name);
-        self.packing.look_after(files, passes_over, &mut stale, context);
+        let skips = |name| secondary_format.needs(name) || leaving == Some(name);
+        self.packing.look_after(files, skips, &mut stale, context);
         self.refresh(stale);
         let mut stale = Stale::default();
         let needs = Needs { packing: &self.packing, secondary_format: &self.secondary_format };
@@ -73,7 +74,7 @@ impl Upkeep {
         due
     }
 
-    /// Brings the figures about the log up to date.
+    /// Updates the figures about the log.
     pub(super) fn update_inventory<F: Fs>(
         &mut self,
         files: &mut LogFiles<F>,
@@ -83,12 +84,12 @@ impl Upkeep {
         self.inventory.update(files, self.packing.wanted(), clock, context);
     }
 
-    /// Packs nothing any more.
+    /// Stops packing for good.
     pub(super) fn cancel_packing(&mut self) {
         self.packing.cancel();
     }
 
-    /// Ends the threads, before the lock of the directory is released: only one writer packs a
+    /// Ends the threads before the lock of the directory is released: only one writer may pack a
     /// file.
     pub(super) fn end<F: Fs>(&mut self, files: &mut LogFiles<F>, context: &Context) {
         self.packing.end();

@@ -1,6 +1,6 @@
 //! A log directory, arenas, and a server's threads in miniature, for the tests of the writer.
 
-// Each test file uses its own part of this.
+// Each test file uses only a part of this.
 #![allow(dead_code)]
 
 use std::fs;
@@ -47,7 +47,7 @@ impl TestLog {
     pub fn log(&self) -> Log {
         let said = self.said.clone();
         Box::new(move |severity, text: &str| {
-            said.lock().expect("nobody panics").push((severity, text.to_owned()));
+            said.lock().expect("no panic").push((severity, text.to_owned()));
         })
     }
 
@@ -77,7 +77,7 @@ impl TestLog {
         (Writer::new(arena, files, last_seq, control, status.clone(), self.log()), status)
     }
 
-    /// The names of what is in the log directory.
+    /// The names of the entries of the log directory.
     pub fn names(&self) -> impl Iterator<Item = String> + use<> {
         let entries = fs::read_dir(&self.log).expect("lists").map(|entry| entry.expect("lists"));
         entries.map(|entry| entry.file_name().into_string().expect("a name"))
@@ -88,15 +88,15 @@ impl TestLog {
     }
 
     pub fn recover_from(&self, arenas: &Path) -> (Writer, Result<Recovered, RecoverError>) {
-        // A writer has an arena of its own; here it lies elsewhere and is never drained.
+        // A writer has an arena of its own; this one is elsewhere and never drained.
         let own = ArenaFile::create(self._root.path(), ARENA_BYTES_MIN, Path::new("/x"), "");
         let own = Box::leak(Box::new(own.expect("makes")));
         recover::recover_all(self.writer(own.arena()), arenas, &self.log)
     }
 
-    /// What went to the error log, as grave as this.
+    /// The messages of the error log with this severity.
     pub fn said(&self, severity: Severity) -> Vec<String> {
-        let said = self.said.lock().expect("nobody panics");
+        let said = self.said.lock().expect("no panic");
         said.iter().filter(|(s, _)| *s == severity).map(|(_, text)| text.clone()).collect()
     }
 
@@ -111,7 +111,7 @@ impl TestLog {
         text.lines().map(str::to_owned).collect()
     }
 
-    /// Nothing can be written until `mend`, not even as root.
+    /// Nothing can be written until `mend_log`, not even as root.
     pub fn break_log(&self) {
         fs::remove_dir_all(&self.log).expect("removes");
         fs::write(&self.log, b"in the way").expect("writes");
@@ -166,7 +166,7 @@ pub fn drain_while(arena: Arena, writer: &mut Writer, produce: impl FnOnce(&Prob
         while !done.load(Ordering::Acquire) {
             assert!(writer.round(), "the log can be written");
             if start.elapsed() > DEADLINE {
-                // Lets the thread go, so that the test can fail.
+                // Releases the thread, so that the test can fail.
                 arena.shared().settings.0.logging.store(0, Ordering::Relaxed);
                 panic!("the producer waits for a chunk that the writer never gives back");
             }

@@ -50,8 +50,8 @@ impl Shipment {
     }
 
     /// Whether the line was sent before and need not be read.
-    pub fn passes_over(&self, path: &Path, line: Placed) -> bool {
-        self.order.as_ref().is_some_and(|order| order.passes_over(path, line.offset, line.bytes))
+    pub fn skips(&self, path: &Path, line: Placed) -> bool {
+        self.order.as_ref().is_some_and(|order| order.skips(path, line.offset, line.bytes))
     }
 
     /// Looks at a line, which may be sent next.

@@ -247,7 +247,7 @@ fn write(
         FileErrorKind::Locked { .. } => RecoverCommandError::Locked(error),
         _ => RecoverCommandError::Files(error),
     })?;
-    files.tell_recovery();
+    files.announce_recovery();
     if opened.torn_bytes > 0 {
         let bytes = say::counted(opened.torn_bytes, "byte");
         say::result(&format!(

@@ -154,7 +154,7 @@ impl Output {
         if let Form::Sent(shipment) = &self.form {
             // Readers check for Ctrl-C occasionally, and file by file: if a line were sent after a
             // skipped one, the next run would not send the skipped one.
-            if self.stopped() || shipment.passes_over(path, placed) {
+            if self.stopped() || shipment.skips(path, placed) {
                 return Ok(false);
             }
         }

@@ -222,7 +222,7 @@ fn a_file_that_was_encrypted_before_it_was_sent_is_named_with_the_remedy() {
         "--state",
         state.to_str().unwrap(),
     ]);
-    let expected = "encrypted before all of it was sent; what is missing is told as a gap; name the \
-                    key with --identity to read such files\n";
+    let expected = "encrypted before all of it was sent; the missing lines are reported as a \
+                    gap; name the key with --identity to read such files\n";
     assert!(told.contains(expected), "{told}");
 }

@@ -416,7 +416,7 @@ fn removed_lines_are_reported() {
     assert_eq!(server.expect_all(9..=10), 0);
     let (code, _, told) = following.end("-TERM");
     assert_eq!(code, Some(1));
-    assert!(told.contains("is gone; going on with audit-20261121T120000Z-000003"), "{told}");
+    assert!(told.contains("is gone; continuing with audit-20261121T120000Z-000003"), "{told}");
     assert!(told.contains("3 lines missing before this one, seq 6 to 8"), "{told}");
 }
 

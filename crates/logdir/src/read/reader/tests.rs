@@ -53,7 +53,7 @@ fn both_directions_give_the_same_lines() {
         b"a\nb".into(),
         b"a\n\nbc\n".into(),
     ];
-    // Lines that end around a border of blocks, and lines of several blocks.
+    // Lines that end near the border of a block, and lines of several blocks.
     for length in [block - 2, block - 1, block, block + 1, 2 * block, 5 * block + 7] {
         for tail in ["", "x", "x\n", "\n"] {
             let mut case = vec![b'a'; length];
@@ -76,7 +76,7 @@ fn placed(offset: u64, bytes: &[u8]) -> Placed<'_> {
 }
 
 #[test]
-fn lines_that_are_too_long_are_passed_over_in_both_directions() {
+fn lines_that_are_too_long_are_skipped_in_both_directions() {
     const LIMIT: usize = 3 * BLOCK_BYTES;
     let lengths = [5, LIMIT + 1, 7, LIMIT, 4 * LIMIT, 9 * LIMIT + 3, 0, LIMIT + 1];
     for has_end in [true, false] {
@@ -153,7 +153,7 @@ fn complete_length_ends_after_the_last_newline() {
 fn the_end_of_a_huge_file_costs_one_block() {
     let file = tempfile::tempfile().unwrap();
     let length = 10 << 30;
-    // A hole, as long as a real log would be, that must not be read.
+    // A hole as large as a real log, which must not be read.
     file.write_all_at(b"\nlast but one\nlast\n", length - 19).unwrap();
     let mut lines = Backward::new(&file, 0..length, LINE_BYTES_MAX);
     assert_eq!(lines.next_line().unwrap().unwrap().bytes, b"last");
@@ -172,8 +172,8 @@ fn log_line(ts: i64, rest: &str) -> String {
 
 #[test]
 fn split_is_exact_and_reads_little() {
-    // Two lines a second; every tenth second is followed by a statement that has been open
-    // since the start, which must not lead the search astray.
+    // Two lines a second; every tenth second is followed by a statement that has been open since
+    // the start, which must not mislead the search.
     let mut text = String::new();
     let mut starts = Vec::new();
     for second in 0..100_000 {
@@ -202,7 +202,7 @@ fn split_is_exact_and_reads_little() {
 }
 
 #[test]
-fn a_long_statement_counts_where_it_ended() {
+fn a_long_statement_counts_at_its_end() {
     let lines = [
         log_line(100, r#","outcome":"ok""#),
         log_line(10, r#","outcome":"ok","query_time_us":91000000"#),

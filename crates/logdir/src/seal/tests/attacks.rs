@@ -1,4 +1,4 @@
-//! What others do to a log, its seal and its key, by name.
+//! Attacks on a log, its seal and its key, by name.
 
 use std::path::Path;
 
@@ -27,7 +27,7 @@ fn second_sidecar() -> std::path::PathBuf {
     path("audit-20000229T123456Z-000002.chain")
 }
 
-/// A key file out of a backup: the log has continued without it.
+/// A key file from a backup: the log has continued without it.
 #[test]
 fn a_key_that_is_older_than_the_log_is_declared_or_refused() {
     type Life = fn(&mut LogFiles<FaultyFs>, &FaultyFs);
@@ -42,7 +42,7 @@ fn a_key_that_is_older_than_the_log_is_declared_or_refused() {
             files.rotate_now().expect("rotates");
             write(files, &line(2));
         },
-        // Files later.
+        // Several files later.
         |files, fs| {
             for seq in 2..5 {
                 fs.set_now_s(951_827_696 + 61 * i64::try_from(seq).expect("small"));
@@ -61,7 +61,7 @@ fn a_key_that_is_older_than_the_log_is_declared_or_refused() {
         fs.restart_process();
         put(&fs, Path::new(KEY), &backup);
 
-        // `tacho recover` does not break the chain; what it writes stands in a file of its own.
+        // `tacho recover` does not break the chain; its lines are in a file of their own.
         let (mut files, opened) =
             LogFiles::open(fs.clone(), Path::new(DIR), Options { rotate_bytes: 0 }).expect("opens");
         let last_seq = opened.last_seq.expect("known").expect("lines");
@@ -81,7 +81,7 @@ fn a_key_that_is_older_than_the_log_is_declared_or_refused() {
     }
 }
 
-/// The newest file has no checkpoint yet, and is deleted with its sidecar while nobody writes.
+/// The newest file has no checkpoint yet, and is deleted with its sidecar between two writers.
 #[test]
 fn a_newest_file_that_vanishes_is_declared() {
     for with_lines in [false, true] {
@@ -105,7 +105,7 @@ fn a_newest_file_that_vanishes_is_declared() {
     }
 }
 
-/// Everything is deleted, and the server started again: that is no new log.
+/// All files are deleted, and the server is restarted: this is not a new log.
 #[test]
 fn a_log_that_vanishes_is_declared() {
     let fs = new_fs();
@@ -121,9 +121,9 @@ fn a_log_that_vanishes_is_declared() {
     assert!(check(&fs, &sealed).state() >= State::BrokenChain);
 }
 
-/// What logrotate does with `copytruncate`: the lines that come may be as many as those that went.
+/// logrotate with `copytruncate`: there may be as many new lines as removed ones.
 #[test]
-fn copytruncate_is_noticed_however_much_is_written_next() {
+fn copytruncate_is_detected_however_much_is_written_next() {
     for next in [1, 3, 4, 20] {
         let fs = new_fs();
         let (mut files, sealed) = start(&fs);
@@ -135,7 +135,7 @@ fn copytruncate_is_noticed_however_much_is_written_next() {
         let report = check(&fs, &sealed);
         assert!(report.findings.iter().any(|finding| finding.state == State::Truncated), "{next}");
         let declared = |text: &str| report.findings.iter().any(|f| f.text.contains(text));
-        assert!(declared("somebody else had changed the file"), "{next}: {:#?}", report.findings);
+        assert!(declared("changed the file"), "{next}: {:#?}", report.findings);
     }
 }
 
@@ -151,7 +151,7 @@ fn a_copy_that_is_left_in_the_same_batch_is_sealed() {
     write(&mut files, &lines(4, 12));
     files.close().expect("closes");
     let report = check(&fs, &sealed);
-    // Each line is in a frame: those of the copy, too.
+    // Each line is in a frame, including those of the copy.
     assert_eq!(report.lines, 3 + 12);
     let text: Vec<&str> = report.findings.iter().map(|finding| finding.text.as_str()).collect();
     assert!(!text.iter().any(|text| text.contains("not what was sealed")), "{text:#?}");
@@ -178,7 +178,7 @@ fn a_half_written_copy_of_a_sidecar_is_completed() {
     }
 }
 
-/// Somebody moves the sidecar away, and puts back a part of it.
+/// Another process moves the sidecar away, and puts a part of it back.
 #[test]
 fn a_sidecar_that_is_put_back_in_part_is_written_again_or_declared() {
     let fs = new_fs();
@@ -192,7 +192,7 @@ fn a_sidecar_that_is_put_back_in_part_is_written_again_or_declared() {
     write(&mut files, &line(4));
     files.close().expect("closes");
     assert_state(&check(&fs, &sealed), State::Ok);
-    // While nobody writes.
+    // Between two writers.
     put(&fs, &first_sidecar(), &whole[..whole.len() / 2]);
     let (files, again) = start(&fs);
     assert_eq!(again.declared, Some(EpochReason::RolledBack));
@@ -228,16 +228,16 @@ fn the_highest_number_of_all_does_not_come_from_a_recorder() {
     opened.last_seq.expect_err("no number can follow");
 }
 
-/// The events tell the operator of it at once.
+/// The events report it to the operator at once.
 #[test]
-fn what_cannot_be_read_of_a_copy_is_told() {
+fn unreadable_parts_of_a_copy_are_reported() {
     let fs = new_fs();
     let (mut files, sealed) = start(&fs);
     write(&mut files, &lines(1, 3));
     files.set_rotate_bytes(100);
     fs.unlink(&first());
     fs.append(&second().with_extension("jsonl.sig"), b"");
-    // Any one operation of the batch fails; the batch is offered until it is in the file.
+    // One operation of the batch fails; the batch is offered until it is in the file.
     for skipped in 0..40 {
         fs.fault_after(skipped, Fault::Fail(libc::EIO));
     }

@@ -71,7 +71,7 @@ impl Data {
         super::assert_state(&report, state);
     }
 
-    /// The key file as a recorder wrote it that knew no directories.
+    /// The key file as an older recorder wrote it, without directory names.
     fn make_old(&self, path: &Path) {
         let text = fs::read_to_string(path).unwrap();
         let lines = text.lines().filter(|line| !line.starts_with("directory "));
@@ -90,7 +90,7 @@ impl Data {
 }
 
 #[track_caller]
-fn goes_on(before: &Sealed, now: &Sealed) {
+fn assert_continues(before: &Sealed, now: &Sealed) {
     assert_eq!((&now.root, &now.key_file), (&before.root, &before.key_file));
     assert_eq!((now.declared, now.is_new_root), (None, false));
 }
@@ -106,10 +106,10 @@ fn another_directory_has_a_key_of_its_own() {
     assert_eq!(new.key_file.parent(), old.key_file.parent());
     data.assert_state("log", &[&new], State::Ok);
     data.assert_state("tacho", &[&old], State::Ok);
-    // Back, and forth.
+    // Back and forth.
     for _ in 0..2 {
-        goes_on(&old, &data.run("tacho"));
-        goes_on(&new, &data.run("log"));
+        assert_continues(&old, &data.run("tacho"));
+        assert_continues(&new, &data.run("log"));
     }
     data.assert_state("log", &[&new], State::Ok);
     data.assert_state("tacho", &[&old], State::Ok);
@@ -121,20 +121,20 @@ fn another_directory_has_a_key_of_its_own() {
 }
 
 #[test]
-fn an_old_key_file_goes_on_with_its_own_log() {
+fn an_old_key_file_continues_its_own_log() {
     for comes_back_first in [true, false] {
         let data = Data::new();
         let old = data.run("tacho");
         data.make_old(&data.named());
         if comes_back_first {
-            goes_on(&old, &data.run("tacho"));
+            assert_continues(&old, &data.run("tacho"));
         }
         let new = data.run("log");
         assert_eq!((new.declared, new.is_new_root), (None, true));
         data.assert_state("log", &[&new], State::Ok);
-        goes_on(&old, &data.run("tacho"));
+        assert_continues(&old, &data.run("tacho"));
         data.assert_state("tacho", &[&old], State::Ok);
-        goes_on(&new, &data.run("log"));
+        assert_continues(&new, &data.run("log"));
     }
 }
 
@@ -144,18 +144,18 @@ fn a_directory_that_was_moved_keeps_its_key() {
     let sealed = [data.run("tacho"), data.run("log")];
     for (before, from, to) in [(&sealed[0], "tacho", "a"), (&sealed[1], "log", "b")] {
         fs::rename(data.path(from), data.path(to)).unwrap();
-        goes_on(before, &data.run(to));
-        goes_on(before, &data.run(to));
-        // By a link, too.
+        assert_continues(before, &data.run(to));
+        assert_continues(before, &data.run(to));
+        // Through a symbolic link, too.
         std::os::unix::fs::symlink(data.path(to), data.path("link")).unwrap();
-        goes_on(before, &data.run("link"));
+        assert_continues(before, &data.run("link"));
         fs::remove_file(data.path("link")).unwrap();
         data.assert_state(to, &[before], State::Ok);
-        // What takes its place is a new log.
+        // A directory that takes its place is a new log.
         let next = data.run(from);
         assert_eq!((next.declared, next.is_new_root), (None, true));
         data.assert_state(from, &[&next], State::Ok);
-        goes_on(before, &data.run(to));
+        assert_continues(before, &data.run(to));
     }
 }
 
@@ -168,11 +168,11 @@ fn a_copy_of_a_log_does_not_take_its_key() {
         let path = entry.unwrap().path();
         fs::copy(&path, data.path("copy").join(path.file_name().unwrap())).unwrap();
     }
-    goes_on(&original, &data.run("tacho"));
+    assert_continues(&original, &data.run("tacho"));
     let copy = data.run("copy");
     assert_eq!((copy.declared, copy.is_new_root), (Some(EpochReason::NoKey), true));
     data.assert_state("copy", &[&original, &copy], State::BrokenChain);
-    goes_on(&original, &data.run("tacho"));
+    assert_continues(&original, &data.run("tacho"));
     data.assert_state("tacho", &[&original], State::Ok);
 }
 
@@ -185,8 +185,7 @@ fn a_log_that_was_emptied_is_declared_in_each_directory() {
         let now = data.run(log);
         assert_eq!((&now.root, now.declared), (&before.root, Some(EpochReason::RolledBack)));
     }
-    // Also with what is left of another log: whoever has both keys must not be told that all is
-    // well.
+    // Also with the rest of another log: with both keys, the result must not be success.
     fs::remove_dir_all(data.path("tacho")).unwrap();
     fs::rename(data.path("log"), data.path("tacho")).unwrap();
     let now = data.run("tacho");
@@ -198,27 +197,27 @@ fn only_private_files_are_keys() {
     let data = Data::new();
     let old = data.run("tacho");
     let new = data.run("log");
-    // What SQL makes under the name of a key does not keep another log from getting one.
+    // A file that SQL creates with the name of a key does not keep another log from getting one.
     let planted = data.path("tacho-signing-0123456789abcdef.key");
     fs::copy(&new.key_file, &planted).unwrap();
     fs::set_permissions(&planted, Permissions::from_mode(0o644)).unwrap();
     let third = data.run("third");
     assert_eq!((third.declared, third.is_new_root), (None, true));
-    goes_on(&old, &data.run("tacho"));
-    goes_on(&new, &data.run("log"));
+    assert_continues(&old, &data.run("tacho"));
+    assert_continues(&new, &data.run("log"));
 
-    // Of the key of a log another process has changed the mode: that is told, and breaks nothing.
+    // Another process changed the mode of a key: this is reported, and breaks nothing.
     fs::set_permissions(&new.key_file, Permissions::from_mode(0o644)).unwrap();
     let (mut files, last_seq) = data.open("log");
     let error = files.seal(&data.options(), last_seq).expect_err("refused");
     assert_eq!((error.kind(), error.path()), (FileErrorKind::KeyNotSecret, &*new.key_file));
     files.close().expect("closes");
     fs::set_permissions(&new.key_file, Permissions::from_mode(0o600)).unwrap();
-    goes_on(&new, &data.run("log"));
+    assert_continues(&new, &data.run("log"));
 }
 
 #[test]
-fn a_key_that_was_made_before_is_used_once() {
+fn a_prepared_key_is_used_once() {
     let data = Data::new();
     let made = KeyFile::generate().unwrap();
     fs::write(data.named(), made.to_text()).unwrap();

@@ -1,4 +1,4 @@
-//! What fails, and comes back.
+//! Failures that pass.
 
 use std::path::Path;
 
@@ -44,7 +44,7 @@ fn keys_that_cannot_be_changed_leave_the_end_unsigned() {
         now_s += 1;
         fs.set_now_s(now_s);
     }
-    // Killed and started again, neither helps nor harms.
+    // Killing and restarting changes nothing.
     drop(files);
     fs.restart_process();
     let (mut files, last_seq) = open(&fs);
@@ -58,7 +58,7 @@ fn keys_that_cannot_be_changed_leave_the_end_unsigned() {
     write(&mut files, &line(10));
     files.close().expect("closes");
     let report = check(&fs, &sealed);
-    // Who was not there to see them being written cannot vouch for them.
+    // A recorder that did not see the lines being written cannot confirm them.
     assert_state(&report, State::Recovered);
     assert_eq!(report.lines, 10);
 }
@@ -81,7 +81,7 @@ fn keys_that_can_be_changed_again_sign_everything() {
     assert_state(&check(&fs, &sealed), State::Ok);
 }
 
-/// Sealing could not begin: it does with a later file, and what was written until then is marked.
+/// Sealing could not begin: it begins with a later file, and the lines until then are marked.
 #[test]
 fn sealing_that_could_not_begin_begins_at_a_rotation() {
     let fs = new_fs();
@@ -92,7 +92,7 @@ fn sealing_that_could_not_begin_begins_at_a_rotation() {
     fs.forbid(Some(Path::new(KEY)));
     let (mut files, last_seq) = open(&fs);
     files.seal(&options(), last_seq).expect_err("the keys cannot be changed");
-    // Not behind what is sealed: there it would look like an addition.
+    // Not after sealed lines, where it would look like an addition.
     assert!(files.current_file() != first());
     write(&mut files, &line(3));
     assert_lags(&check(&fs, &sealed));
@@ -117,9 +117,9 @@ fn sealing_that_could_not_begin_begins_at_a_rotation() {
     assert!(report.is_closed);
 }
 
-/// Sealing is switched off for a while.
+/// Sealing is off for a while.
 #[test]
-fn lines_that_nobody_seals_stand_in_files_of_their_own() {
+fn unsealed_lines_are_in_files_of_their_own() {
     let fs = new_fs();
     let (mut files, sealed) = start(&fs);
     write(&mut files, &line(1));
@@ -142,9 +142,9 @@ fn lines_that_nobody_seals_stand_in_files_of_their_own() {
     assert_state(&check(&fs, &sealed), State::Recovered);
 }
 
-/// What is in the key file is on the disk in log and sidecar, too.
+/// Everything that the key file knows is on the disk in log and sidecar, too.
 #[test]
-fn a_power_failure_is_no_rollback() {
+fn a_power_failure_is_not_a_rollback() {
     for names in [NamesAfter::NoChange, NamesAfter::Removals, NamesAfter::AllChanges] {
         let fs = new_fs();
         let (mut files, sealed) = start(&fs);
@@ -171,7 +171,7 @@ fn a_power_failure_is_no_rollback() {
 
 /// The disk has kept frames of lines that it has not kept, and nothing has signed them.
 #[test]
-fn frames_of_lines_that_a_power_failure_took_are_taken_back() {
+fn frames_of_lines_lost_in_a_power_failure_are_removed() {
     for kept in [0, 1, 2] {
         let fs = new_fs();
         let (mut files, sealed) = start(&fs);
@@ -188,31 +188,33 @@ fn frames_of_lines_that_a_power_failure_took_are_taken_back() {
         write(&mut files, &lines(2 + kept, 4));
         files.close().expect("closes");
         let report = check(&fs, &sealed);
-        // Half of the second frame is there.
+        // Half of the second frame exists.
         assert_state(&report, if kept == 2 { State::Recovered } else { State::Ok });
         assert_eq!(report.lines, 4);
     }
 }
 
-/// Linux tells once of a page that it could not write, and takes it for clean then. Whoever was
-/// told, what is signed is on the device.
+/// Linux reports a page that it could not write once, and then considers it clean. Whichever
+/// process got the report, signed content is on the device.
 #[test]
-fn what_a_failed_sync_has_left_is_written_again_before_it_is_signed() {
+fn unsynced_pages_are_written_again_before_they_are_signed() {
     #[derive(Clone, Copy, PartialEq)]
-    enum Told {
+    enum Receiver {
         Sealer,
         SealerThatDied,
         Durability,
     }
     let mut failed = 0;
-    let told = [Told::Sealer, Told::SealerThatDied, Told::Durability];
-    for (skipped, told) in (0..16).flat_map(|skipped| told.map(|told| (skipped, told))) {
+    let receivers = [Receiver::Sealer, Receiver::SealerThatDied, Receiver::Durability];
+    for (skipped, receiver) in
+        (0..16).flat_map(|skipped| receivers.map(|receiver| (skipped, receiver)))
+    {
         let fs = new_fs();
         let (mut files, sealed) = start(&fs);
-        files.set_durable(told == Told::Durability);
+        files.set_durable(receiver == Receiver::Durability);
         write(&mut files, &lines(1, 3));
         fs.fault_after(skipped, Fault::Fail(libc::EIO));
-        if told == Told::Durability {
+        if receiver == Receiver::Durability {
             failed += u32::from(files.sync().is_err());
         } else {
             fs.set_now_s(951_827_696 + 61);
@@ -221,7 +223,7 @@ fn what_a_failed_sync_has_left_is_written_again_before_it_is_signed() {
             failed += u32::from(files.take_events().iter().any(is_failure));
         }
         fs.repair();
-        if told == Told::SealerThatDied {
+        if receiver == Receiver::SealerThatDied {
             drop(files);
             fs.restart_process();
             files = start(&fs).0;

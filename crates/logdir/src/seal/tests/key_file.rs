@@ -1,4 +1,4 @@
-//! The key file on a real disk: SQL can neither read it nor make one that is believed.
+//! The key file on a real disk: SQL can neither read it nor create one that is trusted.
 
 use std::fs::{self, Permissions};
 use std::io;
@@ -16,19 +16,19 @@ fn seal(above: &Path) -> Result<(), FileErrorKind> {
     let key_file = above.join("key");
     let options = SealOptions { key_file, checkpoint_interval_s: 60, may_break: true };
     let sealed = files.seal(&options, last_seq).map_err(|error| error.kind())?;
-    assert_eq!(sealed.declared, None, "it goes on");
+    assert_eq!(sealed.declared, None, "it continues");
     files.write(line(last_seq + 1).as_bytes(), &mut 0).expect("writes");
     files.close().expect("closes");
     Ok(())
 }
 
 #[test]
-fn nobody_opens_it_by_its_name_and_old_ones_are_taken_over() {
+fn it_cannot_be_opened_by_name_and_old_files_are_converted() {
     let above = tempfile::tempdir().expect("a directory");
     let key = above.path().join("key");
     let mode = || fs::metadata(&key).expect("the key").permissions().mode() & 0o7777;
     let set_mode = |mode| fs::set_permissions(&key, Permissions::from_mode(mode)).expect("sets");
-    // What SQL can leave in the place of the temporary file, as a crash can.
+    // A file that SQL or a crash can leave in the place of the temporary file.
     fs::write(above.path().join("key.new"), "junk").expect("writes");
     for before in [None, Some(0), Some(0o600), Some(0o400)] {
         before.iter().for_each(|before| set_mode(*before));

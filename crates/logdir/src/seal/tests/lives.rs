@@ -55,7 +55,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// A recorder that lives through the steps.
+/// A recorder that runs through the steps.
 struct Life {
     fs: FaultyFs,
     files: Option<LogFiles<FaultyFs>>,
@@ -82,10 +82,10 @@ impl Life {
             && let Ok(last) = opened.last_seq
         {
             let last = last.unwrap_or(0);
-            // A recorder that cannot seal does not start here, so that the end is known.
+            // A recorder that cannot seal does not start here, so that the result is defined.
             match files.seal(&options(), last) {
                 Ok(sealed) => {
-                    assert_eq!(sealed.declared, None, "nobody has done anything to it");
+                    assert_eq!(sealed.declared, None, "no other process changed it");
                     if let Some(root) = &self.root {
                         assert_eq!(root.root, sealed.root);
                     }
@@ -160,8 +160,8 @@ impl Life {
             }
             Step::Close => {
                 if let Some(files) = self.files.take() {
-                    // Giving up a batch whose write failed, and yet may have arrived, leaves
-                    // bytes that nobody can vouch for: a recorder that dies does better.
+                    // Giving up a batch after a failed write that may have arrived leaves bytes
+                    // that no writer can confirm: a recorder that dies does better.
                     if self.pending.is_none() {
                         let _: Result<(), _> = files.close();
                     }
@@ -172,7 +172,7 @@ impl Life {
         self.notice_death();
     }
 
-    /// What is in the directory is never worse than not complete.
+    /// The directory is never in a worse state than incomplete.
     fn check(&self) {
         let Some(sealed) = &self.root else { return };
         let report = check(&self.fs, sealed);
@@ -183,7 +183,7 @@ impl Life {
             .filter(|finding| finding.state != State::UnsignedTail)
             // Lines whose frame was not written before a death.
             .filter(|finding| finding.state != State::Recovered)
-            // A file that was begun and whose sidecar was not.
+            // A file that was begun without its sidecar.
             .filter(|finding| finding.state != State::NotSealed)
             .collect();
         assert!(bad.is_empty(), "{findings:#?}");

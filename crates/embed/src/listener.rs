@@ -1,4 +1,4 @@
-//! Where recorders knock: the socket, and the one that waits to be given the log.
+//! The socket at which recorders connect, and the recorder that waits for the log.
 
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -14,35 +14,35 @@ use tacho_ring::sys;
 
 use crate::error_log;
 
-/// How long one that knocks may take to say who it is, µs. Others wait behind it.
+/// How long a new connection may take to identify itself, µs. Others wait behind it.
 const HELLO_US: i64 = 5_000_000;
 
-/// A recorder that may have the log.
+/// A recorder that may get the log.
 pub struct Candidate {
     pub channel: Channel,
     pub peer: Peer,
 }
 
-/// See the module documentation.
-pub struct Door {
+/// Accepts recorders, see the module documentation.
+pub struct Listener {
     arena_directory: PathBuf,
     log_directory: PathBuf,
-    /// While it is open; and where that is.
+    /// The socket and its path, while it is open.
     listener: Option<(UnixListener, PathBuf)>,
-    /// Has not said who it is yet, and since when.
-    knocking: Option<(Candidate, i64)>,
-    /// What was said last to the error log.
+    /// A connection that has not identified itself yet, and since when.
+    pending: Option<(Candidate, i64)>,
+    /// The last message to the error log.
     said: String,
 }
 
-impl Door {
-    /// Of a log directory; closed.
-    pub fn new(arena_directory: &Path, log_directory: &Path) -> Door {
-        Door {
+impl Listener {
+    /// For a log directory; closed.
+    pub fn new(arena_directory: &Path, log_directory: &Path) -> Listener {
+        Listener {
             arena_directory: arena_directory.to_owned(),
             log_directory: log_directory.to_owned(),
             listener: None,
-            knocking: None,
+            pending: None,
             said: String::new(),
         }
     }
@@ -67,8 +67,8 @@ impl Door {
             Ok(listener) => self.listener = Some(listener),
             Err(error) => {
                 let text = format!(
-                    "no recorder outside the server can write: making a socket in {}: {error}. \
-                     The server writes itself",
+                    "no recorder outside the server can write: cannot create a socket in {}: \
+                     {error}. The server writes the log itself",
                     self.arena_directory.display()
                 );
                 self.say_once(Severity::Error, &text);
@@ -77,40 +77,40 @@ impl Door {
     }
 
     fn close(&mut self) {
-        self.knocking = None;
+        self.pending = None;
         if let Some((_, path)) = self.listener.take()
             && let Err(error) = std::fs::remove_file(&path)
             && error.kind() != io::ErrorKind::NotFound
         {
-            let text = format!("removing {}: {error}", path.display());
+            let text = format!("cannot remove {}: {error}", path.display());
             self.say_once(Severity::Warning, &text);
         }
     }
 
-    /// Whether there may be somebody soon: then it is worth a look more often.
+    /// Whether a recorder may connect: then it is worth looking more often.
     pub fn is_open(&self) -> bool {
         self.listener.is_some()
     }
 
-    /// The recorder that waits for the log, if there is one. Does not wait.
+    /// The recorder that waits for the log, if any. Does not wait.
     pub fn next(&mut self) -> Option<Candidate> {
         self.next_at(sys::monotonic_us())
     }
 
     fn next_at(&mut self, now_us: i64) -> Option<Candidate> {
-        if self.knocking.is_none() {
-            self.knocking = self.accept().map(|candidate| (candidate, now_us));
+        if self.pending.is_none() {
+            self.pending = self.accept().map(|candidate| (candidate, now_us));
         }
-        let (mut candidate, since_us) = self.knocking.take()?;
+        let (mut candidate, since_us) = self.pending.take()?;
         match candidate.channel.receive::<ToServer>() {
             Ok(Received::Message(ToServer::Hello { protocol, zone })) => {
-                self.judge(candidate, &protocol, zone)
+                self.check(candidate, &protocol, zone)
             }
             Ok(Received::Nothing) if now_us - since_us <= HELLO_US => {
-                self.knocking = Some((candidate, since_us));
+                self.pending = Some((candidate, since_us));
                 None
             }
-            // It is silent, gone again, or not understood: it will hear the end of the connection.
+            // Silent, gone, or invalid: the recorder sees the end of the connection.
             _ => None,
         }
     }
@@ -120,7 +120,7 @@ impl Door {
         let peer = Peer::of(&stream).ok()?;
         if !peer.is_trusted() {
             let text = format!(
-                "process {} of user id {} wanted to write the audit log, and was refused",
+                "process {} of user id {} tried to take over the audit log and was refused",
                 peer.pid, peer.uid
             );
             self.say_once(Severity::Warning, &text);
@@ -129,7 +129,7 @@ impl Door {
         Some(Candidate { channel: Channel::new(stream).ok()?, peer })
     }
 
-    fn judge(
+    fn check(
         &mut self,
         mut candidate: Candidate,
         protocol: &str,
@@ -149,13 +149,13 @@ impl Door {
         } else {
             return Some(candidate);
         };
-        // A line: the socket takes it at once. If it is gone, it does not matter.
+        // A short line, which the socket accepts at once. A recorder that is gone does not need it.
         let _: io::Result<()> = candidate.channel.send(&answer);
         None
     }
 }
 
-impl Drop for Door {
+impl Drop for Listener {
     fn drop(&mut self) {
         self.close();
     }
@@ -166,18 +166,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_says_nothing_does_not_keep_others_out() {
+    fn a_silent_connection_does_not_block_others() {
         let dir = tempfile::tempdir().unwrap();
         let log = Path::new("/var/lib/x/tacho");
-        let mut door = Door::new(dir.path(), log);
-        door.set_open(true);
+        let mut listener = Listener::new(dir.path(), log);
+        listener.set_open(true);
         let _silent = socket::connect(dir.path(), log).unwrap();
-        assert!(door.next_at(0).is_none());
+        assert!(listener.next_at(0).is_none());
         let mut other = Channel::new(socket::connect(dir.path(), log).unwrap()).unwrap();
         let zone = std::env::var_os("TZ").map(|zone| Bytes(zone.as_bytes().to_vec()));
         other.send(&ToServer::Hello { protocol: PROTOCOL.to_owned(), zone }).unwrap();
-        assert!(door.next_at(HELLO_US).is_none(), "it may still speak");
-        assert!(door.next_at(HELLO_US + 1).is_none(), "it is let go");
-        assert!(door.next_at(HELLO_US + 1).is_some(), "the other one is heard");
+        assert!(listener.next_at(HELLO_US).is_none(), "it may still identify itself");
+        assert!(listener.next_at(HELLO_US + 1).is_none(), "it is closed");
+        assert!(listener.next_at(HELLO_US + 1).is_some(), "the other one is accepted");
     }
 }
