@@ -59,7 +59,8 @@ test-this: setup-test build
 	adapters/mariadb/tests/figures/run.py kinds quick
 	# One run shall say all that is wrong.
 	cargo test --workspace --exclude tacho-tests --exclude tacho-tidy --no-fail-fast
-	cargo test -p tacho-tests --lib --bins --doc
+	cargo test -p tacho-tests --lib --bins
+	cargo test -p tacho-tests --doc
 	scripts/test-server.sh mariadb $(if $(filter all,$(PASS)),all,usual)
 	scripts/mtr.sh
 	TACHO_PASS=$(PASS) scripts/test-release.sh mariadb-11.8 mysql-9.7 mysql-8.0

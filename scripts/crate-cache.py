@@ -9,11 +9,14 @@ crate as fresh if its files are older than the last build, so with a shared dire
 files are older than another clone's build would run that clone's code, with its paths.
 The source of a third-party crate cannot differ: its package id has the version and the registry's
 checksum. What the compiler makes of it can: a build script's output has the path of the target
-directory in it, and a crate fits only the very artefacts that it was compiled against. So crates are
+directory in it, and a crate fits only the artefacts that it was compiled against. So crates are
 shared only between directories whose common crates are the same files.
 
 The cache is `$XDG_CACHE_HOME/tachograph/crates/<key>` (default `~/.cache`). The key is the hash of
 what a compiled crate depends on: the compiler, `Cargo.lock` and the profiles in `Cargo.toml`.
+If there is no entry for the key, an empty target directory gets the fullest one: cargo compiles
+anew what another version or profile changes, and takes the rest as it is. Crates that no key needs
+any more come along, so after some generations a target directory begins empty again.
 Without a cache the build works too; it only takes longer.
 """
 
@@ -34,6 +37,10 @@ TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tachograph/crates"
 # Entries that stay when another is added: a branch or two with other dependencies.
 ENTRIES_MAX = 3
+# How many times in a row an entry may begin with one of another key.
+GENERATIONS_MAX = 4
+# In an entry, and in a target directory that was seeded with it: the number of its generation.
+GENERATION = ".crate-cache-generation"
 # A folder of cargo's for one unit: the package's name and a hash, which its artefacts carry, too.
 UNIT = re.compile(r"^(?P<package>.+)-(?P<hash>[0-9a-f]{16})$")
 
@@ -115,14 +122,41 @@ def locked(mode):
         yield
 
 
-def seed():
+def entries():
+    """All entries, the newest one last."""
+    found = [path for path in CACHE.iterdir() if path.is_dir() and not path.name.startswith(".")]
+    return sorted(found, key=lambda path: path.stat().st_mtime)
+
+
+def generation(directory):
+    try:
+        return int((directory / GENERATION).read_text(encoding="ascii"))
+    except FileNotFoundError:
+        return 0
+
+
+def entry_to_seed():
+    """The entry of this key, or for an empty target directory another one; with its generation."""
     entry = CACHE / key()
-    if not entry.is_dir():
-        return
+    if entry.is_dir():
+        return entry, generation(entry)
+    others = [path for path in entries() if generation(path) < GENERATIONS_MAX]
+    if not others or any(profiles(TARGET)):
+        return None, 0
+    # The fullest one: the newest may have been saved by a single command.
+    fullest = max(others, key=lambda path: sum(1 for _ in path.glob("**/.fingerprint/*")))
+    return fullest, generation(fullest) + 1
+
+
+def seed():
     with locked(fcntl.LOCK_SH):
+        entry, number = entry_to_seed()
+        if not entry:
+            return
         count = copy_missing(entry, TARGET, own_packages())
-    if count:
-        print(f"crate-cache: {count} compiled third-party crates from {entry}")
+        if count:
+            (TARGET / GENERATION).write_text(f"{number}\n", encoding="ascii")
+            print(f"crate-cache: {count} compiled third-party crates from {entry}")
 
 
 def save():
@@ -139,12 +173,13 @@ def save():
             count = copy_missing(TARGET, new, own)
             if not count:
                 return
+            (new / GENERATION).unlink(missing_ok=True)
+            (new / GENERATION).write_text(f"{generation(TARGET)}\n", encoding="ascii")
             if entry.is_dir():
                 entry.rename(Path(work) / "old")
             new.rename(entry)
         print(f"crate-cache: {count} compiled third-party crates to {entry}")
-        entries = sorted((p for p in CACHE.iterdir() if p.is_dir()), key=lambda p: p.stat().st_mtime)
-        for old in entries[:-ENTRIES_MAX]:
+        for old in entries()[:-ENTRIES_MAX]:
             shutil.rmtree(old)
 
 

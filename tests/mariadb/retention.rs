@@ -79,7 +79,8 @@ fn files_removed_by_size_under_load_have_a_tombstone_and_a_line() {
     let log = log_of(&mut conn);
     let key = key_of(&server);
     // Read while files are created and removed.
-    assert!(check(&log, &key).state() <= State::UnsignedTail);
+    let report = check(&log, &key);
+    assert!(report.state() <= State::UnsignedTail, "{report:?}");
     wait::until("there is not more than may be", || bytes(&log) <= 100_000);
     conn.query_drop("SET GLOBAL tacho_retention_bytes = 0").expect("an answer");
     wait::until("the change is recorded", || {

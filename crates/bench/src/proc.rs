@@ -6,9 +6,12 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
-use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
+use procfs::process::{Process, Task};
+use procfs::{
+    CpuInfo, Current, CurrentSI, KernelStats, LoadAverage, Meminfo, ProcError, ProcResult,
+};
 
 /// Name of the thread that writes tacho's log.
 pub const WRITER_COMM: &str = "tacho-writer";
@@ -44,62 +47,40 @@ pub struct ProcessTimes {
 /// Reads the counters of a process.
 ///
 /// # Errors
-/// It has ended, or /proc is not readable.
+/// The process has ended, or /proc is not readable.
 pub fn read_process(pid: u32) -> Result<ProcessTimes> {
-    let directory = format!("/proc/{pid}");
-    // Immediately, next to the counter of queries; reading the threads takes longer.
+    // First, next to the counter of queries: reading the threads takes long.
     let cpu_ns = cpu_clock_ns(pid)?;
-    let stat = fs::read_to_string(format!("{directory}/stat"))
-        .with_context(|| format!("cannot read {directory}/stat"))?;
-    let (user_ticks, sys_ticks) = parse_stat(&stat).context("the form of /proc/PID/stat")?;
+    let process = Process::new(pid.try_into().context("a process id")?)?;
+    let stat = process.stat()?;
     let mut threads = BTreeMap::new();
-    for entry in fs::read_dir(format!("{directory}/task"))? {
-        let path = entry?.path();
-        let Some(tid) = path.file_name().and_then(|name| name.to_str()?.parse().ok()) else {
-            continue;
-        };
-        match read_thread(&path) {
-            Ok(times) => {
-                threads.insert(tid, times);
+    for task in process.tasks()? {
+        match task.and_then(|task| Ok((task.tid, thread_times(&task)?))) {
+            Ok((tid, times)) => {
+                threads.insert(tid.try_into().context("a thread id")?, times);
             }
-            // It has ended since it was listed.
-            Err(error) if is_gone(&error) => {}
-            Err(error) => return Err(error).with_context(|| format!("{}", path.display())),
+            // The thread has ended since it was listed.
+            Err(ProcError::NotFound(_)) => {}
+            Err(ProcError::Io(error, _)) if error.raw_os_error() == Some(libc::ESRCH) => {}
+            Err(error) => return Err(error).with_context(|| format!("a thread of process {pid}")),
         }
     }
-    Ok(ProcessTimes { cpu_ns, user_ticks, sys_ticks, threads })
+    Ok(ProcessTimes { cpu_ns, user_ticks: stat.utime, sys_ticks: stat.stime, threads })
 }
 
-fn is_gone(error: &io::Error) -> bool {
-    error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(libc::ESRCH)
-}
-
-fn read_thread(directory: &Path) -> io::Result<ThreadTimes> {
-    let schedstat = fs::read_to_string(directory.join("schedstat"))?;
-    let mut numbers = schedstat.split_whitespace().map_while(|word| word.parse().ok());
-    let status = fs::read_to_string(directory.join("status"))?;
-    let field = |name: &str| {
-        let line = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
-        line.map(str::trim).unwrap_or_default()
-    };
+fn thread_times(task: &Task) -> ProcResult<ThreadTimes> {
+    let (times, status) = (task.schedstat()?, task.status()?);
     Ok(ThreadTimes {
-        comm: field("Name").to_owned(),
-        run_ns: numbers.next().unwrap_or(0),
-        wait_ns: numbers.next().unwrap_or(0),
-        voluntary_switches: field("voluntary_ctxt_switches").parse().unwrap_or(0),
-        involuntary_switches: field("nonvoluntary_ctxt_switches").parse().unwrap_or(0),
+        comm: status.name,
+        run_ns: times.sum_exec_runtime,
+        wait_ns: times.run_delay,
+        voluntary_switches: status.voluntary_ctxt_switches.unwrap_or(0),
+        involuntary_switches: status.nonvoluntary_ctxt_switches.unwrap_or(0),
     })
 }
 
-/// `utime` and `stime`. The name before them is in parentheses and may contain anything.
-fn parse_stat(stat: &str) -> Option<(u64, u64)> {
-    let rest = &stat[stat.rfind(')')? + 1..];
-    let mut words = rest.split_whitespace().skip(11);
-    Some((words.next()?.parse().ok()?, words.next()?.parse().ok()?))
-}
-
-/// The kernel's clock of a process's processor time: precise to the ns, and including the threads
-/// that have ended, which /proc only has in ticks of 10 ms.
+/// The kernel's clock of the processor time of a process: to the ns, and with the threads that
+/// have ended, which /proc has only in ticks of 10 ms.
 fn cpu_clock_ns(pid: u32) -> Result<u64> {
     let mut clock: libc::clockid_t = 0;
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
@@ -129,25 +110,22 @@ pub struct MachineTimes {
 
 /// Reads the counters of the machine.
 pub fn read_machine() -> MachineTimes {
-    let stat = fs::read_to_string("/proc/stat").unwrap_or_default();
-    let ticks: Vec<u64> = stat
-        .lines()
-        .next()
-        .unwrap_or_default()
-        .split_whitespace()
-        .skip(1)
-        .map_while(|word| word.parse().ok())
-        .collect();
+    let cpu = KernelStats::current().ok().map(|stat| stat.total);
+    let ticks = cpu.as_ref().map_or(0, |cpu| {
+        // The time of guests is in `user` and `nice` already.
+        let rest = [cpu.iowait, cpu.irq, cpu.softirq, cpu.steal];
+        cpu.user + cpu.nice + cpu.system + cpu.idle + rest.iter().flatten().sum::<u64>()
+    });
     MachineTimes {
-        steal_ticks: ticks.get(7).copied(),
-        // Guest time is already included in user and nice.
-        ticks: ticks.iter().take(8).sum(),
+        steal_ticks: cpu.and_then(|cpu| cpu.steal),
+        ticks,
         pressure_cpu_us: pressure_us("cpu"),
         pressure_io_us: pressure_us("io"),
         pressure_memory_us: pressure_us("memory"),
     }
 }
 
+/// Not by `procfs`, which needs the line `full` that Linux has for processors since 5.13.
 fn pressure_us(of: &str) -> Option<u64> {
     // A kernel without PSI has no such file, or one that cannot be read.
     parse_pressure(&fs::read_to_string(format!("/proc/pressure/{of}")).ok()?)
@@ -175,36 +153,20 @@ pub struct Machine {
 
 /// Describes this machine.
 pub fn machine() -> Machine {
-    let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
-    let after = |text: &str, name: &str| -> String {
-        let line = text.lines().find(|line| line.starts_with(name));
-        let value = line.and_then(|line| line.split_once(':')).map(|(_, value)| value.trim());
-        value.unwrap_or("unknown").to_owned()
-    };
-    let memory_kib = after(&read("/proc/meminfo"), "MemTotal");
+    let model = CpuInfo::current().ok().and_then(|cpu| cpu.model_name(0).map(str::to_owned));
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     Machine {
         cpus: std::thread::available_parallelism().map_or(1, usize::from),
-        model: after(&read("/proc/cpuinfo"), "model name"),
-        memory_bytes: memory_kib.trim_end_matches(" kB").parse().unwrap_or(0) * 1024,
-        kernel: read("/proc/sys/kernel/osrelease").trim().to_owned(),
-        load_average: read("/proc/loadavg")
-            .split_whitespace()
-            .next()
-            .and_then(|word| word.parse().ok())
-            .unwrap_or(0.0),
+        model: model.unwrap_or_else(|| "unknown".to_owned()),
+        memory_bytes: Meminfo::current().map_or(0, |memory| memory.mem_total),
+        kernel: release.trim().to_owned(),
+        load_average: LoadAverage::current().map_or(0.0, |load| f64::from(load.one)),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_process_can_have_any_name() {
-        let stat = "42 (a b) c)) S 1 2 3 4 5 6 7 8 9 10 77 33 0 0 20 0";
-        assert_eq!(parse_stat(stat), Some((77, 33)));
-        assert_eq!(parse_stat("42"), None);
-    }
 
     #[test]
     fn reads_the_pressure() {

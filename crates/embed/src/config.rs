@@ -67,7 +67,7 @@ mod tests {
             let made = ArenaFile::create(path, 1 << 20, path, "").unwrap();
             let arena = made.arena();
             arena.shared().settings.0.logging.store(1, Ordering::Relaxed);
-            let probe = Probe::keyed(arena, 1, [0; 4]);
+            let probe = Probe::keyed(arena, 1, [0; 2]);
             let change = ConfigChange {
                 who: Who { conn, user: b"root".to_vec(), ..Who::default() },
                 new_value: vec![b'x'; bytes],

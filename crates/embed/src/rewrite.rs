@@ -75,7 +75,7 @@ pub struct Rewriting {
 pub const SUPERSEDED: u64 = u64::MAX;
 
 /// What nobody can know: see [`Probe::keyed`].
-pub fn random_key() -> [u64; 4] {
+pub fn random_key() -> [u64; 2] {
     // Each is the hash of nothing under a key of its own, that the operating system has given.
     std::array::from_fn(|_| RandomState::new().build_hasher().finish())
 }

@@ -1,4 +1,7 @@
-//! What the kernel reports about a thread without stopping it: files under `/proc/<pid>/task`.
+//! What the kernel reports of a thread without disturbing it: files under `/proc/<pid>/task`.
+//!
+//! Not by the crate `procfs`: a sample reads one line of one file for each thread, hundreds of
+//! times a second. `procfs` opens a directory for each thread first, and one more for its list.
 
 use std::fs;
 use std::io;

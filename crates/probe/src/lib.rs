@@ -77,11 +77,11 @@ pub struct Probe {
 impl Probe {
     /// For an arena, without a filter.
     pub fn new(arena: Arena, instance: u64) -> Probe {
-        Probe::keyed(arena, instance, [0; 4])
+        Probe::keyed(arena, instance, [0; 2])
     }
 
     /// As `new`, and it can receive rules that rewrite. `key`: see [`Rewrites::new`].
-    pub fn keyed(arena: Arena, instance: u64, key: [u64; 4]) -> Probe {
+    pub fn keyed(arena: Arena, instance: u64, key: [u64; 2]) -> Probe {
         Probe { arena, instance, filter: Filter::default(), rewrites: Rewrites::new(key) }
     }
 }

@@ -5,9 +5,8 @@
 //! for two that have it by accident). So the result that no rule has the shape of one holds for
 //! all. The reverse is not true: white space and the case of words count here.
 //!
-//! The hash has a secret key, so that an attacker cannot craft a statement with the hash of another
-//! one, to hide behind it. Sixteen bytes are hashed at a time; fewer together with their number and
-//! with the kind of text after them: two forms are never the same sequence of numbers.
+//! The hash is SipHash-1-3 with a secret key. Without the key, a client cannot construct a statement
+//! that has the number of another one, to hide behind it.
 
 use tacho_sql::block::{BLOCK_BYTES, Block, find};
 use tacho_sql::class::ends_number;
@@ -15,6 +14,7 @@ use tacho_sql::class::ends_number;
 use crate::lexer::is_word;
 use crate::marks::marks;
 use crate::reading::Modes;
+use crate::siphash::SipHash;
 
 /// Longest text that has a form, bytes. (Splitting a longer one into tokens nearly always ends
 /// early.)
@@ -22,7 +22,7 @@ pub const TEXT_BYTES_MAX: usize = 64 << 10;
 
 /// The secret key of the hash.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Key(pub [u64; 4]);
+pub struct Key(pub [u64; 2]);
 
 /// The kind of text after a part.
 #[derive(Clone, Copy)]
@@ -41,35 +41,45 @@ enum Behind {
 /// Added to the kind after a part if the text ends there.
 const AT_END: u64 = 8;
 
-/// The high and the low half of a product.
-#[inline]
-fn mix(one: u64, other: u64) -> u64 {
-    let product = u128::from(one).wrapping_mul(u128::from(other));
-    product as u64 ^ (product >> 64) as u64
+/// The keyed hash of a form, as words.
+///
+/// Two forms have different words: the last word is that of a part, which says how many words it
+/// and the blocks before it have, up to the part before. So the form can be read from its words,
+/// backwards.
+struct Hash {
+    sip: SipHash,
+    /// Whole blocks since the last part.
+    block_count: u64,
 }
 
-struct Hash<'k> {
-    state: u64,
-    key: &'k [u64; 4],
-}
+impl Hash {
+    #[inline]
+    fn new(key: &Key, salt: u64, modes: Modes) -> Hash {
+        let mut sip = SipHash::new(key.0);
+        // The salt counts up from 0, and does not reach the highest byte.
+        sip.word(salt ^ u64::from(modes.0) << 56);
+        Hash { sip, block_count: 0 }
+    }
 
-impl Hash<'_> {
-    /// Sixteen bytes, followed by more of the same kind.
+    /// Sixteen bytes, with more of the same kind behind them.
     #[inline]
     fn whole(&mut self, block: Block) {
-        let [one, other, ..] = self.key;
         let number = block.number();
-        self.state = mix(self.state ^ number as u64 ^ one, (number >> 64) as u64 ^ other);
+        self.sip.word(number as u64);
+        self.sip.word((number >> 64) as u64);
+        self.block_count = self.block_count.wrapping_add(1);
     }
 
     /// The first `bytes` of a block, fewer than it has, and the kind after them.
     #[inline]
     fn part(&mut self, block: Block, bytes: usize, behind: u64) {
-        let [.., one, other] = self.key;
         let number = block.beginning(bytes);
-        // The last byte of the number is unused.
-        let tag = (bytes as u64) << 56 | behind << 60;
-        self.state = mix(self.state ^ number as u64 ^ one, (number >> 64) as u64 ^ tag ^ other);
+        self.sip.word(number as u64);
+        if bytes > size_of::<u64>() {
+            self.sip.word((number >> 64) as u64);
+        }
+        self.sip.word(bytes as u64 | behind << 8 | self.block_count << 16);
+        self.block_count = 0;
     }
 
     /// Text that is hashed unchanged.
@@ -103,10 +113,8 @@ pub fn number(text: &[u8], modes: Modes, key: &Key, salt: u64) -> Option<u64> {
     if text.len() > TEXT_BYTES_MAX || (!modes.has(Modes::UTF8) && !text.is_ascii()) {
         return None;
     }
-    let Key(key) = key;
-    let [one, .., other] = key;
-    let mut hash = Hash { state: mix(salt ^ one, u64::from(modes.0) ^ other), key };
-    // The rest of the text.
+    let mut hash = Hash::new(key, salt, modes);
+    // What is left of the text.
     let mut rest = text;
     // Whether a digit that follows may begin a number.
     let mut is_open = true;
@@ -120,7 +128,7 @@ pub fn number(text: &[u8], modes: Modes, key: &Key, salt: u64) -> Option<u64> {
                 There::Blank(end, what) => {
                     if end == text.len() {
                         hash.part(block, plain, what as u64 | AT_END);
-                        return Some(hash.state);
+                        return Some(hash.sip.finish());
                     }
                     hash.part(block, plain, what as u64);
                     end
@@ -140,11 +148,11 @@ pub fn number(text: &[u8], modes: Modes, key: &Key, salt: u64) -> Option<u64> {
             is_open = marks.last_is_opener;
         } else {
             hash.part(block, rest.len(), Behind::End as u64);
-            return Some(hash.state);
+            return Some(hash.sip.finish());
         }
     }
     hash.part(Block::EMPTY, 0, Behind::End as u64);
-    Some(hash.state)
+    Some(hash.sip.finish())
 }
 
 /// The text at `at`; `None`: a text that contains it has no form.
@@ -262,7 +270,7 @@ mod tests {
     use super::*;
     use crate::reading::Reading;
 
-    const KEY: Key = Key([0x9E37_79B9_7F4A_7C15, 0xBF58_476D_1CE4_E5B9, 0x94D0_49BB_1331_11EB, 7]);
+    const KEY: Key = Key([0x9E37_79B9_7F4A_7C15, 0xBF58_476D_1CE4_E5B9]);
 
     fn of(text: &[u8], reading: Reading) -> Option<u64> {
         number(text, reading.modes(), &KEY, 1)
@@ -316,7 +324,7 @@ mod tests {
         let mut numbers: Vec<u64> = texts.iter().map(|text| usual(text).unwrap()).collect();
         let text = texts[0].as_bytes();
         numbers.extend(number(text, Reading::USUAL.modes(), &KEY, 2));
-        numbers.extend(number(text, Reading::USUAL.modes(), &Key([1, 2, 3, 4]), 1));
+        numbers.extend(number(text, Reading::USUAL.modes(), &Key([1, 2]), 1));
         numbers.extend(of(text, Reading { no_escapes: true, ..Reading::USUAL }));
         let count = numbers.len();
         assert_eq!(count, texts.len() + 3);

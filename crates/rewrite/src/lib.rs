@@ -14,6 +14,7 @@
 //! |---|---|
 //! | `marks` | the special bytes of a form, sixteen at a time |
 //! | [`form`] | a keyed hash of a statement without its literals |
+//! | `siphash` | the hash function |
 //! | [`reading`] | settings that the reading of a text depends on |
 //! | [`lexer`], [`token`] | a statement's tokens |
 //! | [`shape`] | their hash |
@@ -45,6 +46,7 @@ pub mod matching;
 pub mod program;
 pub mod reading;
 pub mod shape;
+mod siphash;
 pub mod token;
 
 pub use matching::{Found, Statement};

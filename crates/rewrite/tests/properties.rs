@@ -15,7 +15,7 @@ use tacho_sql::digest::Normaliser;
 use tacho_sql::grouping::Grouping;
 use tacho_sql::{High, Mode};
 
-const KEY: Key = Key([0x9E37_79B9_7F4A_7C15, 0xBF58_476D_1CE4_E5B9, 0x94D0_49BB_1331_11EB, 7]);
+const KEY: Key = Key([0x9E37_79B9_7F4A_7C15, 0xBF58_476D_1CE4_E5B9]);
 
 fn compile(pattern: &[u8], replacement: &[u8]) -> Option<Vec<u8>> {
     let mut compiler = Compiler::default();
