@@ -18,13 +18,13 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 def run(*command, **options):
-    # What goes wrong is said on stderr, and ends the run.
+    # Errors are printed to stderr, and end the run.
     options = {"check": True, "text": True, "cwd": ROOT, "stdout": subprocess.PIPE} | options
     return subprocess.run([str(word) for word in command], **options).stdout
 
 
 def instructions():
-    """What the gate of `make test` counts."""
+    """The counts of the gate of `make test`."""
     counted = json.loads(run("scripts/instructions.py", "--json"))
     units = {"probe_pair": ("probe: start and end of a statement", "instructions"),
              "point_select": ("plugin: its calls for a point select", "instructions")}  # fmt: skip

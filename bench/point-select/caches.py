@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Cache misses that auditing adds to a point select with many connections, simulated.
 
-What holds the throughput of an audited server is not only how many instructions are added: with
+The throughput of an audited server does not only depend on the number of added instructions: with
 many sessions on a processor, the code and memory of one statement have been pushed out of its
-caches when the next one of the same session comes. Virtual machines seldom have counters that
-would show it, so callgrind simulates the caches of one processor that runs all threads in turn
+caches when the next one of the same session comes. Virtual machines rarely have counters that
+show it, so callgrind simulates the caches of one processor that runs all threads in turn
 (--fair-sched): 32 KiB of code, 48 KiB of data, and a second level of 2 MiB for both.
 
     bench/point-select/caches.py [--threads 64] [VARIANT ...]

@@ -108,8 +108,7 @@ fn a_filter_takes_effect_at_once() {
     must_set(&mut root, filter);
     let before = status(&mut root, "Tacho_records_filtered");
     raw.must(&["SELECT 'mark 2'", "SELECT 'mark 3'"]);
-    // Errors and commands without a text belong to the skipped statement; logins and logouts do
-    // not.
+    // Errors and commands without a text belong to the skipped statement; logins do not.
     raw.query("SELECT mark FROM nowhere.at_all").expect("an answer");
     let _ping = raw.command(14, b"").expect("an answer");
     drop(raw);

@@ -327,8 +327,7 @@ fn the_next_server_completes_the_files_of_a_killed_one() {
             let running = running.start().expect("a load");
             running.wait_for_more(300 + 100 * round);
             server.kill9().expect("killed");
-            // The state of the oldest incomplete file after a crash of the machine or an edit by
-            // hand.
+            // The oldest incomplete file after a crash of the machine or an edit by hand.
             let list = fs::read_to_string(log.join(".renditions")).expect("a list");
             let (_, name) = list.lines().next().and_then(|line| line.split_once(' ')).expect("one");
             let path = log.join(format!("{name}.{}", format[1]));
@@ -499,8 +498,7 @@ fn with_encryption_no_statement_can_be_read_in_a_closed_file() {
         drop(conn);
         server.stop().expect("stopped");
 
-        // With the key everything can be read, in both forms; the readers of the log do not treat a
-        // rendition as the log.
+        // With the key both forms can be read; readers do not treat a rendition as the log.
         let suffix = if compression == "ZSTD" { ".zst.age" } else { ".age" };
         let ending = format!("{}{suffix}", format[1]);
         assert_eq!(stems(&log, &ending), stems(&log, &format!("jsonl{suffix}")));

@@ -1,6 +1,5 @@
-//! Zone: outside. Rules that block, in a real MySQL: a blocked statement is not executed, its
-//! client gets an error, its line has the rule; and no account locks itself out.
-//! `scripts/test-release.sh` runs them.
+//! Zone: outside. Rules that block, in a real MySQL: a blocked statement is not executed, its client
+//! and its line have the error; no account locks itself out. `scripts/test-release.sh` runs them.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -464,8 +463,7 @@ fn each_is_executed_or_blocked_while_the_filter_changes() {
     assert_eq!(inserted.count() as u64, executed);
 }
 
-/// A blocked statement is in the arena before its client is answered, and so in the log after a
-/// crash.
+/// A blocked statement is in the arena before the answer, and so in the log after a crash.
 #[test]
 fn blocked_statements_survive_a_crash() {
     let place = Place::new("crash");
@@ -494,8 +492,7 @@ fn blocked_statements_survive_a_crash() {
     }
 }
 
-/// A rule with a condition that a server does not support is rejected, and the previous filter
-/// stays in effect.
+/// A rule with an unsupported condition is rejected, and the previous filter stays in effect.
 #[test]
 fn wrong_rules_are_refused() {
     let place = Place::new("wrong");

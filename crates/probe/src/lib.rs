@@ -230,8 +230,7 @@ pub unsafe extern "C" fn tacho_probe_may_block(
         && blocking.may_block(probe.filter.epoch.load(Ordering::Relaxed), conn, sql_command)
 }
 
-/// Whether a rule blocks a statement, and the answer to it. Call it only if a rule may block the
-/// statement.
+/// Whether a rule blocks a statement, and the answer to it. Call it only if a rule may block.
 ///
 /// Runs on: the thread that executes the connection · Blocks: no · Allocates: no
 ///

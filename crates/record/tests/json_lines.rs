@@ -65,8 +65,7 @@ fn line(record: &Record) -> String {
     line
 }
 
-/// The same line, written from the table of fields in the simplest way, with strings by
-/// `serde_json`.
+/// The same line, written in the simplest way from the table, with strings by `serde_json`.
 fn plain_line(record: &Record) -> String {
     let mut clock = TimeFormatter::named("Europe/Berlin").expect("tzdata");
     let mut time = |us| String::from_utf8(clock.format(us).to_vec()).expect("ASCII");

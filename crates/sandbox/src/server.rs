@@ -453,8 +453,7 @@ impl Drop for PrivateServer {
 fn product_options(product: Product) -> &'static [&'static str] {
     match product {
         Product::MariaDb => &[],
-        // Otherwise it would listen for its other protocol on a port and a socket that all servers
-        // share.
+        // Otherwise it would listen for its other protocol on a port and socket shared by all.
         Product::MySql => &["--mysqlx=OFF", "--secure-file-priv=NULL"],
     }
 }

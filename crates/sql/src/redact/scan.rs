@@ -18,16 +18,13 @@ use super::strict::Unexpected;
 use super::words::{self, Verb, Word};
 use super::{Place, Setting, filter, url};
 
-/// Depth of nested literals that are checked. Deeper ones are removed as soon as they look
-/// suspicious.
+/// Depth of nested literals that are checked. Deeper ones are removed if they look suspicious.
 const DEPTH_MAX: usize = 3;
 /// Shortest text that can hold a secret: `KDF('x')`.
 const SECRET_TEXT_BYTES_MIN: usize = 8;
-/// How often each byte of a text may be read. Only texts that are crafted to have many readings
-/// reach this limit.
+/// How often each byte of a text may be read. Only crafted texts with many readings reach it.
 const READS_PER_BYTE_MAX: usize = 16;
-/// Maximum number of positions kept at a time where statements of a text may begin; each reading
-/// adds one.
+/// Maximum number of possible starts of statements kept at a time; each reading adds one.
 const STARTS_MAX: usize = 1024;
 
 /// The result of a pass over a text.
@@ -83,8 +80,7 @@ pub(super) struct Work {
     is_too_much: bool,
 }
 
-/// Maximum number of ranges that are removed one by one: each takes as much memory as many bytes of
-/// the text.
+/// Most ranges that are removed one by one: each takes as much memory as many bytes of the text.
 const PATCHES_MAX: usize = 1 << 16;
 
 impl Work {

@@ -60,7 +60,7 @@ pub struct ConvertArgs {
     #[command(flatten)]
     pub source: LogSources,
 
-    /// The result.
+    /// The destination of the result.
     #[command(flatten)]
     pub output: OutputFile,
 
@@ -80,12 +80,12 @@ pub struct ConvertArgs {
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t)]
     pub syslog_body: SyslogBody,
 
-    /// Where to send.
+    /// The destination of messages.
     #[command(flatten)]
     pub send: SendArgs,
 }
 
-/// Where syslog messages go, and how.
+/// The destination of syslog messages.
 #[derive(Args, Debug)]
 pub struct SendArgs {
     /// Send the messages of `--format syslog` to udp://HOST:PORT, tcp://HOST:PORT, tls://HOST:PORT
@@ -120,7 +120,7 @@ pub struct SendArgs {
     pub tls_server_name: Option<String>,
 }
 
-/// What syslog messages hold.
+/// The body of syslog messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum SyslogBody {
     /// The line of the log
@@ -180,7 +180,7 @@ pub struct SlowlogArgs {
     #[command(flatten)]
     pub source: LogSources,
 
-    /// The result.
+    /// The destination of the result.
     #[command(flatten)]
     pub output: OutputFile,
 
