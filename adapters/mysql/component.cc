@@ -107,7 +107,7 @@ template <typename Notification> bool notify(const char* notification) noexcept 
         }
     }
     const bool accepted = reinterpret_cast<Notification*>(handle)->notify(
-                          names, static_cast<unsigned int>(count)) == 0;
+                              names, static_cast<unsigned int>(count)) == 0;
     mysql_service_registry->release(handle);
     return accepted;
 }
