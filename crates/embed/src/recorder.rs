@@ -15,7 +15,6 @@ use tacho_recorder::arena_list;
 use tacho_recorder::control::{ConfigChange, Control, Log, Severity, Status, Who};
 use tacho_recorder::opening::{self, OpenError};
 use tacho_recorder::recover::{self, RecoverError};
-use tacho_recorder::spill::ArenaSource;
 use tacho_recorder::writer::Writer;
 use tacho_ring::arena::Arena;
 use tacho_ring::layout::{NAME_COUNT, NameEntry, Settings as ArenaSettings};
@@ -171,7 +170,7 @@ impl Recorder {
         }
         exposure::warn(&log_directory);
         let arena = arena_file.arena();
-        let mut writer = writer.with_arena(ArenaSource::of_new(&arena_file));
+        let mut writer = writer.with_arena(arena_file.new_source());
         drop(nothing);
         writer.note(EventKind::Start, &config.server);
         // In the file before the first statement: if this recording must be recovered, its records

@@ -20,19 +20,9 @@ use tacho_ring::layout::{
 };
 use tacho_ring::sync::Ordering;
 
-use crate::arena_file::ArenaError;
+use crate::arena_error::ArenaError;
+pub use crate::record_ref::Ref;
 use crate::spill::{ArenaSource, Spill};
-
-/// Where a record is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ref {
-    /// Index of the chunk.
-    pub chunk: u32,
-    /// Position in it, bytes.
-    pub position: u32,
-    /// Size, bytes.
-    pub bytes: u32,
-}
 
 /// Header and fixed part of a record: enough to order and join it.
 #[derive(Clone, Copy, Debug)]

@@ -17,9 +17,11 @@
 //! | module | responsibility |
 //! |---|---|
 //! | [`mapping`] | the arena's memory, on large pages |
+//! | `arena_error` | reasons why an arena or its spill cannot be used |
 //! | [`arena_file`] | the arena as a file, its lock, its discovery after a crash |
 //! | [`spill`] | the files beside it, for records that are larger than it |
 //! | [`arena_list`] | which arenas belong to the log |
+//! | `record_ref` | where a record is: chunk or spill |
 //! | [`drain`] | reading records, recycling chunks |
 //! | [`join`] | which end belongs to which start |
 //! | [`line`] | from records to the bytes of a line |
@@ -30,6 +32,7 @@
 //! | [`opening`] | opening and sealing the log directory, and its messages |
 //! | [`external`] | the writer in a process of its own |
 
+mod arena_error;
 pub mod arena_file;
 pub mod arena_list;
 pub mod control;
@@ -42,6 +45,7 @@ pub mod line;
 pub mod mapping;
 pub mod opening;
 mod pause;
+mod record_ref;
 pub mod recover;
 pub mod settings;
 pub mod spill;

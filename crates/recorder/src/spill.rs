@@ -26,33 +26,17 @@ use tacho_logdir::private_file;
 use tacho_ring::arena::Arena;
 use tacho_ring::layout::{RECORD_ALIGN, RECORD_HEADER_BYTES, RecordHeader};
 
-use crate::arena_file::{ArenaError, ArenaFile, io_error, refused};
-use crate::drain::Ref;
+use crate::arena_error::{ArenaError, io_error, refused};
+use crate::record_ref::{Ref, SPILL};
 
 /// Ending of the files' names.
 pub const ENDING: &str = "annex";
-
-/// Bit in the index of a chunk: the record is in the spill, and the other bits are the file's
-/// number.
-const SPILL: u32 = 1 << 31;
 
 /// How many taken names are skipped before a file is given up.
 const LEAPS_MAX: u32 = 64;
 
 /// A file of this size is not continued.
 const FILE_BYTES_MAX: u64 = 16 << 20;
-
-impl Ref {
-    /// Whether the record is in the spill, where positions are in units of [`RECORD_ALIGN`].
-    #[inline]
-    pub(crate) fn is_spilled(&self) -> bool {
-        self.chunk & SPILL != 0
-    }
-
-    fn offset(&self) -> u64 {
-        u64::from(self.position) * RECORD_ALIGN as u64
-    }
-}
 
 /// An arena to read, with its spill.
 #[derive(Clone)]
@@ -70,11 +54,9 @@ impl ArenaSource {
         Ok(ArenaSource { arena, spill: Spill::open(path, arena.geometry().chunk_bytes)? })
     }
 
-    /// An arena that was just created: its spill is empty.
-    #[must_use]
-    pub fn of_new(made: &ArenaFile) -> ArenaSource {
-        let arena = made.arena();
-        ArenaSource { arena, spill: Spill::empty(made.path(), arena.geometry().chunk_bytes) }
+    /// The same without reading the spill, which is empty.
+    pub(crate) fn empty(arena: Arena, path: &Path) -> ArenaSource {
+        ArenaSource { arena, spill: Spill::empty(path, arena.geometry().chunk_bytes) }
     }
 }
 
