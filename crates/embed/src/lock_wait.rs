@@ -95,8 +95,8 @@ impl LockWait {
             self.reported = Some(now);
             let text = if recovers {
                 format!(
-                    "{error} It recovers what a dead server left; this start waits while it makes progress, \
-                     {} minutes at most",
+                    "{error} It recovers what a dead server left; this start waits while it makes \
+                     progress, {} minutes at most",
                     ALTOGETHER.as_secs() / 60
                 )
             } else {

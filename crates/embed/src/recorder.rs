@@ -86,15 +86,13 @@ fn log() -> Log {
 
 /// Opens the log. Waits for a recorder outside the server that recovers what a dead server left.
 fn open(config: &Config) -> Result<(LogFiles, u64), OpenError> {
-    let mut lock_wait = LockWait::new(&config.log_directory, config.external);
+    let mut wait = LockWait::new(&config.log_directory, config.external);
     let Config { log_directory, signing_key_file, .. } = config;
     let names = SettingNames::of_server(&config.server);
     loop {
         let is_ending = config.ending.is_some_and(|it| it.load(Ordering::Relaxed) != 0);
         match opening::open(log_directory, signing_key_file, names, &error_log::write) {
-            Err(error)
-                if error.locked_by().is_some() && !is_ending && lock_wait.continues(&error) =>
-            {
+            Err(error) if error.locked_by().is_some() && !is_ending && wait.continues(&error) => {
                 std::thread::sleep(Duration::from_millis(20));
             }
             opened => return opened,

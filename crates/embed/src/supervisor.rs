@@ -183,8 +183,7 @@ impl Supervisor {
             error_log::write(
                 Severity::Warning,
                 "the server shuts down while the audit log cannot be written: waiting \
-                 statements are released, and their records count as lost if they do not fit \
-                 into the arena",
+                 statements are released, and records that do not fit are counted as lost",
             );
         }
         shared.backpressure.0.open(&Futex);
@@ -399,8 +398,7 @@ impl Attached<'_> {
             }
             let now_us = sys::monotonic_us();
             if !self.has_log && now_us - self.heard_us > SILENCE_US {
-                // No process has the lock, or the recorder releases it when it finds this
-                // connection closed.
+                // If it gets the lock later, it releases it: this connection is closed by then.
                 return self.gone("it has not taken the log");
             }
             self.look_at_silence();

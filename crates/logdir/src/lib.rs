@@ -51,9 +51,9 @@
 //! | process dies mid-line | next `open` cuts the torn line; `last_seq` shows where to continue | nothing the caller still has |
 //! | file unlinked | new file, filled from the still open descriptor | nothing |
 //! | directory removed | created again (with one parent), then as above | the closed files |
-//! | file or directory renamed | new file in the configured place; the moved file keeps its lines | nothing |
+//! | file or directory renamed | new file in place; the moved one keeps its lines | nothing |
 //! | file truncated | counted in [`Event::Truncated`]; appending continues at the end, no hole | what was cut, except bytes of the running batch |
-//! | another process appends | counted in [`Event::Foreign`]; the log's lines stay whole | nothing |
+//! | another process appends | counted in [`Event::Foreign`]; the log's lines stay intact | nothing |
 //! | directory replaced by a file, no permission | error until it is repaired | nothing |
 //! | rotation impossible | [`Event::RotateFailed`], the old file continues | nothing |
 //! | second writer on the directory | refused, with the holder's pid | nothing |

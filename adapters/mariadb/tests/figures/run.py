@@ -33,7 +33,7 @@ LOAD_SQL = """select thread_id, event_name, rows_sent, rows_examined, rows_affec
 
 
 def check(condition, *what):
-    """Ends the test when the condition does not hold."""
+    """Fails the test if the condition is false."""
     if not condition:
         raise SystemExit("FAILED: " + " ".join(map(str, what)))
 
@@ -114,7 +114,7 @@ def compare_nested(figure, seen):
 
 
 def split_lines(events, count):
-    """One list for each line of the script: what is between the markers."""
+    """One list for each line of the script: the events between the markers."""
     groups, group = [], []
     for event in events:
         if event.text == statements.MARKER.format(len(groups)):
@@ -184,7 +184,7 @@ def without_times(figures):
 
 
 def run_kinds():
-    """Each kind of statement, and each way in which the plugin is loaded or threads are used."""
+    """Each kind of statement, with each way to load the plugin and to use threads."""
     first = None
     for install, schema, options in (
             (True, True, ["--query-cache-type=1", "--query-cache-size=1M"]),
@@ -213,7 +213,7 @@ def run_kinds():
 
 
 def prepare_sysbench(server, mode, threads):
-    """Makes the tables; returns the command."""
+    """Creates the tables; returns the command."""
     sysbench = ["sysbench", "oltp_read_write", f"--mysql-socket={server.socket}",
                 "--mysql-user=root", "--mysql-db=s", "--tables=4", "--table-size=5000",
                 f"--db-ps-mode={mode}", f"--threads={threads}"]
@@ -269,7 +269,7 @@ def read_slow_log(server, conn):
 def compare_slow(figure, slow):
     check(figure.text == slow.text, "text", figure, slow)
     check(figure.lock == slow.lock, "lock_time", figure, slow)
-    # The slow log's end is a reading of the same clock, shortly before the event's.
+    # The slow log's end is read from the same clock, shortly before the event's.
     check(figure.query >= slow.query >= slow.lock, "query_time", figure, slow)
     check(figure.examined == slow.examined, "rows_examined", figure, slow)
     check(not figure.present & SENT or figure.sent == slow.sent, "rows_sent", figure, slow)
@@ -344,7 +344,7 @@ def run_busy():
 
 
 def main(names):
-    """Runs what is asked for."""
+    """Runs the requested tests."""
     build()
     runs = {"kinds": run_kinds, "load": run_load, "slow": run_slow, "leak": run_leak,
             "busy": run_busy,

@@ -31,7 +31,7 @@ def build():
 
 
 class Server:
-    """Started on entry, stopped by its own pid on exit; the directory goes with it."""
+    """Started on entry, stopped by its own pid on exit; then the directory is removed."""
 
     def __init__(self, *options, environment=None, performance_schema=True, log_slow=False):
         self.directory = pathlib.Path(tempfile.mkdtemp(prefix="server-", dir=BUILD))
@@ -83,7 +83,7 @@ class Server:
         return self
 
     def answers(self):
-        """Tells whether the server accepts connections."""
+        """Whether the server accepts connections."""
         return subprocess.run(["mariadb-admin", "--no-defaults", "-uroot", f"-S{self.socket}",
                                "ping"], stdout=subprocess.DEVNULL,
                               stderr=subprocess.DEVNULL).returncode == 0
@@ -104,7 +104,7 @@ class Server:
         return [line.split("\t") for line in output.splitlines()]
 
     def wait_until_alone(self):
-        """Returns when the server has ended all sessions of clients that went away."""
+        """Returns when the server has ended all sessions of disconnected clients."""
         while self.query("select count(*) from information_schema.processlist "
                          "where user = 'root'") != [["1"]]:
             time.sleep(0.05)

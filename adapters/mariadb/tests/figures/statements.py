@@ -123,5 +123,5 @@ KINDS = [
     ("Q", "truncate t2", ""),
 ]
 
-# After each line: tells the lines apart in every log.
+# After each line: separates the lines in every log.
 MARKER = "select 'marker {}'"
