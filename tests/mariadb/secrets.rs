@@ -180,7 +180,7 @@ fn secrets_never_reach_the_log_directory() {
     raw.query(format!("SET @p = 'x'; EXECUTE IMMEDIATE 'SELECT PASSWORD(?)' USING '{secret}'"))
         .expect("an answer");
 
-    // A text that is in no statement: errors of statements that a procedure prepares are its CALL's.
+    // A text that is in no statement: an error of a prepared statement is that of the CALL.
     let secret = marks.secret();
     let reversed: String = secret.chars().rev().collect();
     raw.must(&["CREATE PROCEDURE d.misspelt(r TEXT) BEGIN SET @s = \

@@ -1,5 +1,5 @@
-//! Zone: outside. Rules that block, in a real MySQL: a blocked statement is not executed, its client
-//! and its line have the error; no account locks itself out. `scripts/test-release.sh` runs them.
+//! Zone: outside. Rules that block, in a real MySQL: a blocked statement is not executed, its
+//! client and its line have the error; no account locks itself out (`scripts/test-release.sh`).
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
