@@ -24,8 +24,7 @@ const NO_SPACE: i32 = 28;
 /// What a server rightly says in its error log while its log cannot be written. The seal's own
 /// trouble is among it only where a checkpoint became due in that time, as on a machine that has
 /// much to do.
-pub const FAILED_WRITES: &[&str] =
-    &["tacho: cannot append to", "its seal cannot be written"];
+pub const FAILED_WRITES: &[&str] = &["tacho: cannot append to", "its seal cannot be written"];
 
 /// A log directory that can be made unwritable.
 #[derive(Debug)]
