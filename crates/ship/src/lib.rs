@@ -1,7 +1,20 @@
 //! Zone: outside. From a log directory to receivers.
 //!
-//! | module | what it owns |
-//! |---|---|
-//! | [`protocol`] | what shipper and hub say to each other: `docs/specs/ship.md` as types |
+//! | module | feature | what it owns |
+//! |---|---|---|
+//! | [`protocol`] | | what shipper and hub say to each other: `docs/specs/ship.md` as types |
+//! | [`position`] | `syslog` | how far a log was handed on, and where the next run continues |
+//! | [`syslog`] | `syslog` | messages to a syslog server |
+//! | [`tls`] | `syslog` | certificates of receivers |
+//! | [`report`], [`words`], [`small_file`] | | helpers of the others and of the command |
 
+#[cfg(feature = "syslog")]
+pub mod position;
 pub mod protocol;
+pub mod report;
+pub mod small_file;
+#[cfg(feature = "syslog")]
+pub mod syslog;
+#[cfg(feature = "syslog")]
+pub mod tls;
+pub mod words;

@@ -20,8 +20,8 @@ mod problem;
 mod recorder;
 mod recover;
 mod say;
+mod scan;
 mod signals;
-mod small_file;
 mod tail;
 mod verify;
 

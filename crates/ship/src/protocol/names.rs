@@ -1,5 +1,6 @@
 //! Names of origins and of files, and the paths of requests.
 
+use std::cmp::Ordering;
 use std::fmt;
 use std::str::FromStr;
 
@@ -64,7 +65,7 @@ impl fmt::Display for Origin {
 ///
 /// The order of these names is that in which they are shipped: by age, the lines of a file before
 /// its sidecar, and the tombstones last.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum FileName {
     /// `<stem>.jsonl`: the lines of a log file, whatever its form in the log directory.
     Lines(Stem),
@@ -108,6 +109,26 @@ impl FileName {
             Self::Lines(stem) | Self::Chain(stem) => Some(stem),
             Self::Removed => None,
         }
+    }
+}
+
+impl Ord for FileName {
+    fn cmp(&self, other: &Self) -> Ordering {
+        let place = |name: &Self| match name {
+            Self::Lines(_) => 0,
+            Self::Chain(_) => 1,
+            Self::Removed => 2,
+        };
+        match (self.stem(), other.stem()) {
+            (Some(one), Some(two)) if one != two => one.cmp(two),
+            _ => place(self).cmp(&place(other)),
+        }
+    }
+}
+
+impl PartialOrd for FileName {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
     }
 }
 
@@ -218,6 +239,20 @@ mod tests {
         ] {
             assert_eq!(bad.parse::<FileName>(), Err(NameError::File), "{bad}");
         }
+    }
+
+    #[test]
+    fn names_sort_as_they_are_shipped() {
+        let newer = "audit-20261121T110000Z-000002";
+        let names = [
+            format!("{STEM}.jsonl"),
+            format!("{STEM}.chain"),
+            format!("{newer}.jsonl"),
+            format!("{newer}.chain"),
+            "removed.chain".to_owned(),
+        ];
+        let sorted: Vec<FileName> = names.iter().map(|name| name.parse().unwrap()).collect();
+        assert!(sorted.is_sorted_by(|one, two| one < two), "{sorted:?}");
     }
 
     #[test]

@@ -51,11 +51,6 @@ impl Filter {
         })
     }
 
-    /// Lets all lines of a time range pass.
-    pub fn of_window(window: Window) -> Self {
-        Self { window, ..Self::default() }
-    }
-
     /// Whether the newest run of the log has to be known.
     pub fn wants_last_run(&self) -> bool {
         self.runs.contains(&Run::Last)

@@ -13,7 +13,7 @@ use std::rc::Rc;
 
 use jiff::Timestamp;
 
-use super::content;
+use tacho_logdir::read::content;
 
 /// A line of the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,7 +74,7 @@ impl Order {
         &self.file
     }
 
-    /// Whether the line was met before, as far as this can be told without understanding it.
+    /// Whether the line was met before, as far as its beginning shows.
     pub fn passes_over(&self, path: &Path, offset: u64, bytes: &[u8]) -> bool {
         self.is_again
             && offset > 0

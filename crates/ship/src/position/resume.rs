@@ -9,11 +9,11 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use tacho_chain::verify::Locked;
+use tacho_logdir::read::content::{self, Access};
+use tacho_logdir::read::files::{self, LogFile};
+use tacho_logdir::read::line_limit;
 use tacho_record::Line;
 
-use super::content::{self, Access};
-use super::files::{self, LogFile};
-use super::line_limit;
 use super::order::{Mark, seq_of, stem};
 
 /// Why it cannot continue.
@@ -161,7 +161,7 @@ pub fn find(
         }
     }
     let Some((oldest, first)) = oldest else {
-        // Nothing to read yet. What comes is looked at by its numbers.
+        // Nothing to read yet. New lines are checked by their numbers.
         return Ok(Resume { from: None, behind, note: None });
     };
     let Some(candidate) = candidate else {
