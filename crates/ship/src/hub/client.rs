@@ -170,6 +170,11 @@ impl Client {
         &self.address
     }
 
+    /// Name of the log at the hub.
+    pub fn origin(&self) -> &Origin {
+        &self.origin
+    }
+
     /// Asks for the state of the hub's copy.
     ///
     /// # Errors

@@ -5,6 +5,7 @@ use std::io;
 
 use tacho_logdir::read::content::Access;
 
+use super::cache::Lengths;
 use super::client::{Client, Failure};
 use crate::protocol::FileName;
 use crate::protocol::answers::{Contradiction, OriginState};
@@ -56,6 +57,33 @@ impl HubCopy {
         }
     }
 
+    /// Believes that these files are complete, if the hub has exactly as much of them.
+    pub fn believe(&mut self, complete: BTreeMap<Stem, Lengths>) {
+        for (stem, lengths) in complete {
+            if self.lengths(&stem) == lengths {
+                self.track(&stem).settle();
+            }
+        }
+    }
+
+    /// How many files have nothing left to ship.
+    pub fn settled_count(&self) -> usize {
+        self.tracks.values().filter(|track| track.is_settled()).count() + self.complete.len()
+    }
+
+    /// These files, as far as they are in the directory.
+    pub fn settled(&self, look: &Look) -> BTreeMap<Stem, Lengths> {
+        let tracks = self.tracks.iter().filter(|(_, track)| track.is_settled());
+        let stems = tracks.map(|(stem, _)| stem).chain(&self.complete);
+        let stems = stems.filter(|stem| look.logs.contains_key(*stem));
+        stems.map(|stem| (stem.clone(), self.lengths(stem))).collect()
+    }
+
+    fn lengths(&self, stem: &Stem) -> Lengths {
+        let lines = self.offset(&FileName::Lines(stem.clone()));
+        (lines, self.offset(&FileName::Chain(stem.clone())))
+    }
+
     /// Shipping has met a contradiction: it stops until that is settled.
     pub fn contradict(&mut self, found: Found) {
         self.contradicted = Some(found);
@@ -66,9 +94,9 @@ impl HubCopy {
 
     /// The progress of a log file.
     pub fn track(&mut self, stem: &Stem) -> &mut Track {
-        let lines = self.offset(&FileName::Lines(stem.clone()));
-        let chain = self.offset(&FileName::Chain(stem.clone()));
-        self.tracks.entry(stem.clone()).or_insert_with(|| Track::new(stem.clone(), lines, chain))
+        let (lines, chain) = self.lengths(stem);
+        let track = || Track::new(stem.clone(), lines, chain);
+        self.tracks.entry(stem.clone()).or_insert_with(track)
     }
 
     /// Asks the hub whether the ends of the newest files are the same there.

@@ -12,10 +12,12 @@
 //! | `copy` | the state of the hub's copy, and the search for contradictions |
 //! | `settle` | differences between the log directory and the hub's copy |
 //! | `beat` | heartbeats |
+//! | `cache` | the file of `--state` |
 //! | [`shipper`] | the loop |
 
 pub mod address;
 mod beat;
+mod cache;
 pub mod client;
 mod copy;
 mod outage;

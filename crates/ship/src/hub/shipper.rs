@@ -7,8 +7,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use tacho_logdir::Form;
 use tacho_logdir::read::content::Access;
 
+use super::cache::Cache;
 use super::client::{Client, Failure};
 use super::copy::HubCopy;
 use super::outage::Outage;
@@ -42,6 +44,8 @@ pub struct Options {
     pub bytes_per_second: u64,
     /// How long the hub may accept no data.
     pub give_up_after: Option<Duration>,
+    /// File that caches which log files are complete at the hub.
+    pub state: Option<PathBuf>,
     /// Name of this machine.
     pub host: String,
     /// Set by Ctrl-C.
@@ -97,12 +101,16 @@ pub struct Shipper {
     pub(super) next_comparison: Instant,
     pub(super) unsealed_bytes: u64,
     pub(super) fork_count: u64,
+    cache: Option<Cache>,
+    settled_count: usize,
 }
 
 impl Shipper {
     /// Does not connect yet.
     pub fn new(client: Client, options: Options) -> Self {
         let now = Instant::now();
+        let name = format!("{} {}", client.address(), client.origin());
+        let cache = options.state.as_ref().map(|path| Cache::open(path, name));
         let outage = Outage::new(client.address().to_string(), Arc::clone(&options.report));
         Self {
             client,
@@ -118,6 +126,8 @@ impl Shipper {
             next_comparison: now,
             unsealed_bytes: 0,
             fork_count: 0,
+            cache,
+            settled_count: 0,
         }
     }
 
@@ -194,7 +204,11 @@ impl Shipper {
                     "the hub's protocol has version {version}, expected {VERSION}"
                 )));
             }
-            self.copy = Some(HubCopy::of(state));
+            let mut copy = HubCopy::of(state);
+            if let Some(cache) = &self.cache {
+                copy.believe(cache.complete(copy.generation));
+            }
+            self.copy = Some(copy);
             self.next_comparison = Instant::now();
         }
         if Instant::now() >= self.next_heartbeat {
@@ -212,6 +226,9 @@ impl Shipper {
             return Ok(Progress::Waits);
         }
         let progress = self.ship(&look)?;
+        if progress != Progress::Some {
+            self.save(&look);
+        }
         self.outage.end();
         self.backoff.reset();
         Ok(progress)
@@ -274,10 +291,7 @@ impl Shipper {
                     return Ok(progress);
                 }
                 Ok(Step::Shorter(file)) => {
-                    if let Some(copy) = &mut self.copy {
-                        let offset = copy.offset(&file);
-                        copy.contradict(Found { reason: Contradiction::Shorter, file, offset });
-                    }
+                    self.shorter(look, stem, file);
                     return Ok(Progress::Waits);
                 }
                 Err(error) => {
@@ -287,6 +301,19 @@ impl Shipper {
                     return Ok(progress);
                 }
             }
+        }
+    }
+
+    /// The comparison finds a plain file or a sidecar that is shorter, if it still is.
+    fn shorter(&mut self, look: &Look, stem: &Stem, file: FileName) {
+        self.next_comparison = Instant::now();
+        let is_packed = look.logs.get(stem).is_some_and(|log| log.form != Form::Plain);
+        if let Some(copy) = &mut self.copy
+            && is_packed
+            && matches!(file, FileName::Lines(_))
+        {
+            let offset = copy.offset(&file);
+            copy.contradict(Found { reason: Contradiction::Shorter, file, offset });
         }
     }
 
@@ -373,6 +400,18 @@ impl Shipper {
     fn patience(&self) -> Patience {
         let is_dead = self.options.once && recorder::runs(&self.options.directory) == Some(false);
         if is_dead { Patience::None } else { Patience::Wait }
+    }
+
+    fn save(&mut self, look: &Look) {
+        let (Some(cache), Some(copy)) = (&mut self.cache, &self.copy) else { return };
+        let count = copy.settled_count();
+        if std::mem::replace(&mut self.settled_count, count) == count {
+            return;
+        }
+        if let Err(error) = cache.save(copy.generation, copy.settled(look)) {
+            self.cache = None;
+            self.say(&format!("cannot write the file of --state: {error}; continuing without it"));
+        }
     }
 
     fn problem_count(&self) -> u64 {

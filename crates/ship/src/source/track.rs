@@ -90,6 +90,16 @@ impl Track {
         }
     }
 
+    /// Nothing is left of a file that is not written any more, unless its sidecar grows.
+    pub fn settle(&mut self) {
+        self.settled = Some(self.chain);
+    }
+
+    /// Whether nothing is left.
+    pub fn is_settled(&self) -> bool {
+        self.settled == Some(self.chain)
+    }
+
     /// The hub has the file up to `offset`.
     pub fn set(&mut self, name: &FileName, offset: u64) {
         self.settled = None;
@@ -160,15 +170,17 @@ impl Track {
 
     /// Reads the entries behind those that the hub has.
     fn read_sidecar(&mut self, look: &Look, budget: usize) -> io::Result<Option<Step>> {
-        let Some(&length) = look.chains.get(&self.stem) else { return Ok(None) };
+        let Some(&seen) = look.chains.get(&self.stem) else { return Ok(None) };
         let name = FileName::Chain(self.stem.clone());
+        let path = look.path(&name);
+        // It may have grown since the look, and more of it been shipped than there was then.
+        let length = if seen < self.chain { std::fs::metadata(&path)?.len() } else { seen };
         if length < self.chain {
             return Ok(Some(Step::Shorter(name)));
         }
         if !self.part.bytes.is_empty() || self.is_ended() {
             return Ok(None);
         }
-        let path = look.path(&name);
         if length == self.chain {
             if self.looked_at != length {
                 self.end = sidecar::end_of_file(&path, length)?;

@@ -63,6 +63,7 @@ impl Bench {
             once: true,
             bytes_per_second: 0,
             give_up_after,
+            state: Some(self.directory.path().join("state")),
             host: "host".to_owned(),
             stop: Arc::clone(&self.stop),
             report: Arc::new(move |text| said.lock().unwrap().push(text.to_owned())),
@@ -158,6 +159,22 @@ fn a_large_file_goes_in_several_bodies_that_are_compressed() {
     bench.assert_same(&[&chain]);
     assert!(bench.hub.taken().len() > 4);
     assert!(bench.hub.body_bytes() < text.len() as u64 / 2);
+}
+
+#[test]
+fn a_state_saves_work_and_is_not_trusted() {
+    let bench = Bench::new();
+    bench.write(&format!("{ONE}.jsonl"), "one\n");
+    bench.write(&format!("{TWO}.jsonl"), "two\n");
+    bench.ship();
+    let state = std::fs::read_to_string(bench.directory.path().join("state")).unwrap();
+    // Only a file that is not written any more.
+    assert!(state.contains(&format!("\"complete\":{{\"{ONE}\":[4,0]}}")), "{state}");
+    assert_eq!(bench.ship().problem_count, 0);
+    // A hub that has lost the end of the file gets it again.
+    bench.hub.cut(&names(ONE)[0], 2);
+    assert_eq!(bench.ship().problem_count, 0);
+    bench.assert_same(&[&names(ONE)[0], &names(TWO)[0]]);
 }
 
 #[test]

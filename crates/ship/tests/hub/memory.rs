@@ -115,6 +115,11 @@ impl MemoryHub {
         self.state().answers_to_lose = count;
     }
 
+    /// Loses the end of a file.
+    pub fn cut(&self, name: &str, length: usize) {
+        self.state().generations.last_mut().unwrap().get_mut(name).unwrap().truncate(length);
+    }
+
     /// Loses the end of a file before the next `PUT` with bytes.
     pub fn cut_before_next_put(&self, name: &str, length: usize) {
         self.state().cut = Some((name.to_owned(), length));

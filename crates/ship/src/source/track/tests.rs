@@ -210,6 +210,22 @@ fn a_closed_file_is_complete_and_may_be_compressed() {
 }
 
 #[test]
+fn a_sidecar_that_has_grown_since_the_look_is_not_shorter() {
+    let mut log = Log::new();
+    log.line("one\n").frame(0);
+    let look = Look::at(log.directory.path()).unwrap();
+    log.line("two\n").frame(4);
+    let (mut track, access) = (track(), Access::default());
+    let mut next = |track: &mut Track| track.next(&look, &access, ALL, Patience::Wait).unwrap();
+    for _ in 0..2 {
+        let Step::Ship(portion) = next(&mut track) else { panic!("nothing to ship") };
+        track.set(&portion.name, portion.offset + portion.bytes.len() as u64);
+    }
+    assert_eq!((track.lines, track.chain), (8, log.chain.len() as u64));
+    assert_eq!(next(&mut track), Step::Idle);
+}
+
+#[test]
 fn a_file_that_ends_before_the_hubs_copy_is_shorter() {
     let mut log = Log::new();
     log.line("one\n").frame(0);
