@@ -44,6 +44,7 @@ const VALUE_NAMES: &[&str] = &[
     "SHELL",
     "SIZE",
     "SQL",
+    "URL",
     "USER",
     "WHAT",
     "WHEN",

@@ -216,7 +216,7 @@ fn a_sidecar_that_has_grown_since_the_look_is_not_shorter() {
     let look = Look::at(log.directory.path()).unwrap();
     log.line("two\n").frame(4);
     let (mut track, access) = (track(), Access::default());
-    let mut next = |track: &mut Track| track.next(&look, &access, ALL, Patience::Wait).unwrap();
+    let next = |track: &mut Track| track.next(&look, &access, ALL, Patience::Wait).unwrap();
     for _ in 0..2 {
         let Step::Ship(portion) = next(&mut track) else { panic!("nothing to ship") };
         track.set(&portion.name, portion.offset + portion.bytes.len() as u64);
