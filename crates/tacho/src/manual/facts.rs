@@ -131,7 +131,8 @@ const PAGES: &[Facts] = &[
         name: "tacho-ship",
         examples: &[
             (
-                "tacho ship --hub https://hub.example:7780 --token-file /etc/tacho/hub.token",
+                "tacho ship --hub https://hub.example:7780 \\\n    \
+                 --token-file /etc/tacho/hub.token",
                 "Ship the log of this machine's server until the program is stopped",
             ),
             (
