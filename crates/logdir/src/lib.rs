@@ -3,9 +3,8 @@
 //! This crate has two halves, which share names, forms and the seal:
 //! - The writing half writes, rotates, seals, packs and retains the files of a log.
 //!   `tacho-recorder` gives it the lines; it does not use the arena. This page is its design.
-//! - The reading half, [`read`], lists files, reads them forward and backward, follows them, and
-//!   finds the place where a reader continues after a restart. It is behind the feature `read`,
-//!   because a database server does not load it.
+//! - The reading half, [`read`], lists files, reads them forward and backward, and follows them.
+//!   It is behind the feature `read`, because a database server does not load it.
 //!
 //! [`LogFiles`] turns batches of complete lines into regular files that `tail`, `grep` and `jq`
 //! understand. It keeps every accepted line through full disks, I/O errors, process death and

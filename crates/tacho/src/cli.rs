@@ -9,6 +9,7 @@ pub mod log;
 pub mod number;
 mod old;
 mod report;
+mod ship;
 pub mod size;
 mod tail;
 mod verify;
@@ -26,11 +27,12 @@ use crate::say;
 pub use arena::{ArenaArgs, Overflow, RecorderArgs, RecoverArgs};
 pub use convert::{ConvertArgs, LogArgs, SendArgs, SlowlogArgs, SyslogBody, Target};
 pub use log::IdentityArgs;
+pub use ship::ShipArgs;
 pub use tail::{Color, FilterArgs, Format, Run, TailArgs};
 pub use verify::{CheckpointArgs, KeygenArgs, VerifyArgs};
 
-/// Read, convert, verify and recover the audit log of MariaDB and MySQL, measure the overhead of
-/// auditing, profile a server.
+/// Read, convert, ship, verify and recover the audit log of MariaDB and MySQL, measure the overhead
+/// of auditing, profile a server.
 #[derive(Parser, Debug)]
 #[command(name = "tacho", version, propagate_version = true, max_term_width = 100)]
 pub struct Cli {
@@ -46,6 +48,8 @@ pub enum Command {
     Tail(Box<TailArgs>),
     /// Convert the audit log to the format of another audit plugin or a SIEM, or send it
     Convert(Box<ConvertArgs>),
+    /// Ship the audit log to a hub, which keeps, verifies and searches the logs of many servers
+    Ship(Box<ShipArgs>),
     /// Convert the audit log to a slow query log, for pt-query-digest and mariadb-dumpslow
     Slowlog(SlowlogArgs),
     /// Verify offline, with the public key, that the audit log was not changed

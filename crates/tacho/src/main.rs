@@ -20,8 +20,9 @@ mod problem;
 mod recorder;
 mod recover;
 mod say;
+mod scan;
+mod ship;
 mod signals;
-mod small_file;
 mod tail;
 mod verify;
 
@@ -38,6 +39,7 @@ use migrate::MigrateError;
 use pmp::PmpError;
 use recorder::RecorderError;
 use recover::RecoverCommandError;
+use ship::ShipError;
 use tail::TailError;
 use verify::VerifyError;
 
@@ -64,6 +66,8 @@ fn is_usage(error: &anyhow::Error) -> bool {
         error.is_usage()
     } else if let Some(error) = error.downcast_ref::<ConvertError>() {
         error.is_usage()
+    } else if let Some(error) = error.downcast_ref::<ShipError>() {
+        error.is_usage()
     } else if let Some(error) = error.downcast_ref::<RecoverCommandError>() {
         error.is_usage()
     } else if let Some(error) = error.downcast_ref::<RecorderError>() {
@@ -89,6 +93,10 @@ fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         }
         Command::Convert(args) => {
             let verdict = convert::run(args)?;
+            Ok(if verdict.problem_count == 0 { ExitCode::SUCCESS } else { ExitCode::from(1) })
+        }
+        Command::Ship(args) => {
+            let verdict = ship::run(args)?;
             Ok(if verdict.problem_count == 0 { ExitCode::SUCCESS } else { ExitCode::from(1) })
         }
         Command::Slowlog(args) => {

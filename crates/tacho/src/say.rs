@@ -2,9 +2,12 @@
 
 use std::fmt::Display;
 use std::io::{self, Write};
+use std::sync::Arc;
 
 use serde::Serialize;
 use tacho_record::time::TimeFormatter;
+use tacho_ship::report::Report;
+pub use tacho_ship::words::{counted, grouped};
 
 use crate::tail::sanitize::sanitize;
 
@@ -43,6 +46,11 @@ pub fn problem(text: impl Display) {
     let _ = writeln!(io::stderr(), "tacho: {}", sanitize(&text.to_string()));
 }
 
+/// [`problem`] for libraries.
+pub fn reporter() -> Report {
+    Arc::new(|text| problem(text))
+}
+
 /// A clock for displayed times, in the reader's zone; in UTC if there is none.
 pub fn clock() -> TimeFormatter {
     TimeFormatter::system().unwrap_or_else(|error| {
@@ -54,36 +62,4 @@ pub fn clock() -> TimeFormatter {
 /// The text of a time, µs since 1970-01-01 UTC.
 pub fn time(clock: &mut TimeFormatter, time_us: i64) -> String {
     String::from_utf8_lossy(clock.format(time_us)).into_owned()
-}
-
-/// `1234567` as `1,234,567`.
-pub fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::with_capacity(digits.len() * 4 / 3 + 1);
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
-
-/// `1 line`, `2 lines`.
-pub fn counted(number: u64, noun: &str) -> String {
-    let ending = if number == 1 { "" } else { "s" };
-    format!("{} {noun}{ending}", grouped(number))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn numbers_are_grouped() {
-        assert_eq!(grouped(0), "0");
-        assert_eq!(grouped(1_234_567), "1,234,567");
-        assert_eq!(counted(1, "line"), "1 line");
-        assert_eq!(counted(1_000, "line"), "1,000 lines");
-    }
 }

@@ -21,8 +21,6 @@
 //! | `parts` | which parts of the files can hold an answer |
 //! | `kept` | the newest lines, in memory until they are shown |
 //! | `follow` | new lines |
-//! | [`order`] | numbers of lines: known, missing, of another log |
-//! | [`resume`] | where a restart continues after the last handled line |
 //! | [`directory`] | a log directory for verification |
 
 pub mod content;
@@ -32,11 +30,9 @@ mod follow;
 mod kept;
 pub mod line_limit;
 mod newest;
-pub mod order;
 mod parts;
 pub mod reader;
 mod request;
-pub mod resume;
 mod scan;
 
 use std::collections::BTreeSet;

@@ -4,10 +4,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use tacho_ship::syslog::Destination;
 
 use super::duration;
 use super::log::{FollowArgs, IdentityArgs, LogSources, OutputFile, TimeRange};
-use crate::convert::Destination;
 use crate::line_limit::LimitArgs;
 
 /// How the log is read by commands that convert it.

@@ -5,8 +5,7 @@
 //! comes out.
 
 mod converter;
-mod send;
-mod shipment;
+mod output;
 
 use std::fs::OpenOptions;
 use std::io::{self, Write};
@@ -17,21 +16,21 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use jiff::Zoned;
 use tacho_format::{Body, Format, Formatter, host_name};
 use tacho_logdir::read::files::Input;
-use tacho_logdir::read::order::Order;
-use tacho_logdir::read::resume::{self, Notice, Resume, ResumeError};
-use tacho_logdir::read::{Lines, Request, Sink as _, Window};
+use tacho_logdir::read::{self, Lines, ReadError, Request, Window};
 use tacho_record::time::TimeFormatter;
+use tacho_ship::position::order::Order;
+use tacho_ship::position::resume::{self, Notice, Resume, ResumeError};
+use tacho_ship::position::state::{State, StateError};
+use tacho_ship::syslog::{Destination, Sender, Shipment, host_of};
+use tacho_ship::tls::{Tls, TlsError, TlsOptions};
 
 use crate::cli::log::{LogSources, OutputFile};
 use crate::cli::{ConvertArgs, LogArgs, SendArgs, SlowlogArgs, SyslogBody, Target};
-use crate::tail::filter::Filter;
-use crate::tail::output::Output;
+use crate::scan::Scan;
 use crate::tail::{self, TailError, Verdict, since};
 use crate::{say, signals};
 pub use converter::Converter;
-pub use send::Destination;
-use send::{Sender, State, StateError, Tls, TlsError, TlsOptions};
-pub use shipment::{Look, Shipment};
+use output::{Conversion, Output, Sent};
 
 /// Why a conversion gave up.
 #[derive(Debug, thiserror::Error)]
@@ -60,6 +59,17 @@ pub enum ConvertError {
     /// The log cannot be resumed.
     #[error(transparent)]
     Resume(#[from] ResumeError),
+    /// The log was replaced, so that its numbers have another meaning.
+    #[error(
+        "{} begins with seq {seq}, which was sent from another file: this is another log. To send it \
+         from its start, remove the file of --state and start again", path.display()
+    )]
+    AnotherLog {
+        /// The file.
+        path: PathBuf,
+        /// Of its first line.
+        seq: u64,
+    },
     /// The file for the result cannot be created.
     #[error("cannot create {}: {error}; name a new file, existing ones are not overwritten", path.display())]
     Out {
@@ -68,6 +78,12 @@ pub enum ConvertError {
         /// The system's error.
         error: io::Error,
     },
+}
+
+impl From<ReadError> for ConvertError {
+    fn from(error: ReadError) -> Self {
+        TailError::from(error).into()
+    }
 }
 
 impl ConvertError {
@@ -168,16 +184,17 @@ fn convert(
                 .map_err(|error| ConvertError::Out { path: path.clone(), error })?,
         ),
     };
-    let mut output = Output::converted(converter, out, Filter::of_window(window), stop);
+    let mut output = Output::new(Scan::new(stop), window, Conversion::new(converter, out));
     for place in places {
         let request = Request { from: None, lines: Lines::All, window, follow: args.follow.follow };
-        tail::read(place, &request, &access, &mut output)?;
+        tail::check(&place, &request)?;
+        read::read(place, &request, &access, &mut output)?;
     }
-    let told = output.finish_conversion()?.map(Converter::left_out).unwrap_or_default();
-    for sentence in told {
-        output.note(&sentence);
+    output.scan.clear_progress();
+    for sentence in output.target().finish()? {
+        output.scan.note(&sentence);
     }
-    Ok(tail::finish(&mut output))
+    Ok(output.scan.finish())
 }
 
 fn send(
@@ -191,7 +208,7 @@ fn send(
     let access = tail::access(&log.identity)?;
     let tls = tls(to, args)?;
     let mut resume = Resume { from: None, behind: None, note: None };
-    let state = args.state.as_deref().map(State::open).transpose()?;
+    let state = args.state.as_deref().map(|path| State::open(path, say::reporter())).transpose()?;
     if let Some(state) = &state {
         let [Input::Directory(directory)] = &places[..] else {
             return Err(ConvertError::StatePlace);
@@ -211,45 +228,58 @@ fn send(
     let too_large = Arc::new(AtomicU64::new(0));
     signals::catch(&stop).map_err(TailError::Signal)?;
     let has_state = state.is_some();
-    let sender = Sender::new(to.clone(), tls, state, Arc::clone(&stop), Arc::clone(&too_large))
-        .give_up_after(args.give_up_after);
+    let sender = Sender::new(
+        to.clone(),
+        tls,
+        state,
+        Arc::clone(&stop),
+        Arc::clone(&too_large),
+        say::reporter(),
+    )
+    .give_up_after(args.give_up_after);
     let shipment = Shipment::new(formatter, clock, sender, order);
-    let mut output = Output::sent(shipment, Filter::of_window(window), stop);
+    let sent = Sent::new(shipment, Arc::clone(&stop));
+    let mut output = Output::new(Scan::new(stop), window, sent);
     if let Some(note) = &resume.note {
-        let hint = match note {
-            Notice::Encrypted(_) => "; name the key with --identity to read such files",
-            _ => "",
-        };
-        output.note(&format!("{note}{hint}"));
+        output.scan.note(&with_hint(note));
     }
     let mut read = Ok(());
     for place in places {
         let from = resume.from.as_deref();
         let request = Request { from, lines: Lines::All, window, follow: log.follow.follow };
-        read = tail::read(place, &request, &access, &mut output);
+        let checked = tail::check(&place, &request).map_err(ConvertError::from);
+        read = checked.and_then(|()| read::read(place, &request, &access, &mut output));
         if read.is_err() {
             break;
         }
     }
     // Also after a read error: what was read is handed over.
-    let left = output.shipment().map_or(Ok(0), Shipment::finish)?;
+    let left = output.target().shipment.finish()?;
     read?;
-    let has_given_up = output.shipment().is_some_and(|shipment| shipment.has_given_up());
+    let has_given_up = output.target().shipment.has_given_up();
+    let scan = &mut output.scan;
     if has_given_up {
-        output.problem_count += 1;
+        scan.problem_count += 1;
     }
     if left > 0 {
         let messages = say::counted(left, "message");
         if has_state {
-            output.note(&format!("{to}: {messages} not sent yet; the next run resumes with them"));
+            scan.note(&format!("{to}: {messages} not sent yet; the next run resumes with them"));
         } else {
-            output.problem_count += u64::from(!has_given_up);
-            output.note(&format!("{to}: the run ended before the receiver accepted {messages}"));
+            scan.problem_count += u64::from(!has_given_up);
+            scan.note(&format!("{to}: the run ended before the receiver accepted {messages}"));
         }
     }
     // Reported when they were read.
-    output.problem_count += too_large.load(Ordering::Relaxed);
-    Ok(tail::finish(&mut output))
+    scan.problem_count += too_large.load(Ordering::Relaxed);
+    Ok(scan.finish())
+}
+
+fn with_hint(note: &Notice) -> String {
+    match note {
+        Notice::Encrypted(_) => format!("{note}; name the key with --identity to read such files"),
+        _ => note.to_string(),
+    }
 }
 
 fn tls(to: &Destination, args: &SendArgs) -> Result<Option<Tls>, ConvertError> {
@@ -260,7 +290,7 @@ fn tls(to: &Destination, args: &SendArgs) -> Result<Option<Tls>, ConvertError> {
         server_name: args.tls_server_name.clone(),
     };
     match to {
-        Destination::Tls(address) => Ok(Some(Tls::new(address, &options)?)),
+        Destination::Tls(address) => Ok(Some(Tls::new(host_of(address), &options)?)),
         _ if options != TlsOptions::default() => Err(ConvertError::TlsOptions),
         _ => Ok(None),
     }

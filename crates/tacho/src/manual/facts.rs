@@ -71,6 +71,7 @@ const PAGES: &[Facts] = &[
         see_also: &[
             "tacho-tail",
             "tacho-convert",
+            "tacho-ship",
             "tacho-slowlog",
             "tacho-verify",
             "tacho-checkpoint",
@@ -125,6 +126,24 @@ const PAGES: &[Facts] = &[
         files: &[LOG, SYSLOG],
         see_also: &["tacho", "tacho-tail", "tacho-slowlog"],
         guide: "docs/guide/convert.md",
+    },
+    Facts {
+        name: "tacho-ship",
+        examples: &[
+            (
+                "tacho ship --hub https://hub.example:7780 \\\n    \
+                 --token-file /etc/tacho/hub.token",
+                "Ship the log of this machine's server until the program is stopped",
+            ),
+            (
+                "tacho ship /backup/tacho --hub https://hub.example:7780 \\\n    \
+                 --token-file /etc/tacho/hub.token --name db1 --check",
+                "Compare a copy of a log with what the hub has",
+            ),
+        ],
+        files: &[LOG, SEAL],
+        see_also: &["tacho", "tacho-convert", "tacho-verify"],
+        guide: "docs/guide/ship.md",
     },
     Facts {
         name: "tacho-slowlog",

@@ -51,11 +51,6 @@ impl Filter {
         })
     }
 
-    /// Passes all lines of a time range.
-    pub fn of_window(window: Window) -> Self {
-        Self { window, ..Self::default() }
-    }
-
     /// Whether the newest run of the log must be known.
     pub fn wants_last_run(&self) -> bool {
         self.runs.contains(&Run::Last)

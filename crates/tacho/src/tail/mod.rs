@@ -9,7 +9,6 @@ pub mod since;
 mod table;
 
 use std::io;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -60,17 +59,6 @@ pub enum TailError {
     /// `--grep` could not be parsed.
     #[error("--grep is not a regular expression")]
     Grep(#[from] regex::Error),
-    /// The log was replaced, so its numbers have another meaning.
-    #[error(
-        "{} begins with seq {seq}, which was sent from another file: this is another log. To send it \
-         from its start, remove the file of --state and start again", path.display()
-    )]
-    AnotherLog {
-        /// The file.
-        path: PathBuf,
-        /// Of its first line.
-        seq: u64,
-    },
     /// Signal handlers could not be set.
     #[error("cannot handle signals")]
     Signal(#[source] io::Error),
@@ -114,44 +102,30 @@ pub fn run(args: &TailArgs) -> Result<Verdict, TailError> {
     let access = access(&args.identity)?;
     let mut output = Output::new(args, filter, now.time_zone().clone(), stop);
     let request = Request { from: None, lines, window, follow: args.follow.follow };
-    read(place, &request, &access, &mut output)?;
-    Ok(finish(&mut output))
+    check(&place, &request)?;
+    if output.wants_last_run() && matches!(place, Input::Stream(_)) {
+        return Err(TailError::LastRunOfStream);
+    }
+    read::read(place, &request, &access, &mut output)?;
+    Ok(output.finish())
 }
 
-/// Which files may be read.
+/// Refuses what a place cannot do.
+///
+/// # Errors
+/// A pipe is to be followed.
+pub fn check(place: &Input, request: &Request<'_>) -> Result<(), TailError> {
+    match place {
+        Input::Stream(_) if request.follow => Err(TailError::FollowStream),
+        _ => Ok(()),
+    }
+}
+
+/// The files that may be read.
 ///
 /// # Errors
 /// A key cannot be read.
 pub fn access(identity: &IdentityArgs) -> Result<Access, TailError> {
     let identities = identity.read().map_err(TailError::Identity)?;
     Ok(Access { identities, line_bytes_max: line_limit::get() })
-}
-
-/// Shows the lines of a log, and new ones.
-///
-/// # Errors
-/// See [`TailError`].
-pub fn read(
-    place: Input,
-    request: &Request<'_>,
-    access: &Access,
-    output: &mut Output,
-) -> Result<(), TailError> {
-    match place {
-        Input::Stream(_) if request.follow => Err(TailError::FollowStream),
-        Input::Stream(_) if output.wants_last_run() => Err(TailError::LastRunOfStream),
-        place => read::read(place, request, access, output),
-    }
-}
-
-/// Reports the number of problems.
-pub fn finish(output: &mut Output) -> Verdict {
-    output.clear_progress();
-    output.report_runs();
-    let problem_count = output.problem_count;
-    if problem_count > 0 {
-        let problems = crate::say::counted(problem_count, "problem");
-        output.note(&format!("{problems} found, see above"));
-    }
-    Verdict { problem_count }
 }

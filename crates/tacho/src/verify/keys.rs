@@ -8,11 +8,12 @@ use anyhow::{Context as _, bail};
 use tacho_chain::key::VerifierKey;
 use tacho_chain::key_file::{BYTES_MAX, KeyFile};
 use tacho_logdir::private_file;
+use tacho_ship::small_file;
 use zeroize::Zeroizing;
 
 use super::VerifyError;
 use crate::cli::KeygenArgs;
-use crate::{say, small_file};
+use crate::say;
 
 /// Reads a public key: the text itself, or the path of a file that has it. A signing key file also
 /// has it.

@@ -14,10 +14,11 @@ use tacho_chain::sidecar::{Entries, Meaning};
 use tacho_chain::verify::{self, Directory as _, Options, Report, State};
 use tacho_logdir::read::content::Identities;
 use tacho_logdir::read::directory::RealDirectory;
+use tacho_ship::small_file;
 
 use crate::cli::log::LogPath;
 use crate::cli::{CheckpointArgs, VerifyArgs};
-use crate::{say, small_file};
+use crate::say;
 
 pub use keys::generate;
 

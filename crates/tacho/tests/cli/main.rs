@@ -12,6 +12,7 @@ mod pmp;
 mod recorder;
 mod recover;
 mod server;
+mod ship;
 mod support;
 mod syslog;
 mod tail;

@@ -32,17 +32,17 @@ fn lines(seqs: std::ops::RangeInclusive<u64>) -> String {
 }
 
 /// A certificate authority, as a file and for signing.
-struct Authority {
+pub struct Authority {
     issuer: CertifiedIssuer<'static, KeyPair>,
     directory: tempfile::TempDir,
 }
 
 impl Authority {
-    fn new() -> Self {
+    pub fn new() -> Self {
         Self::called("Authority")
     }
 
-    fn called(name: &str) -> Self {
+    pub fn called(name: &str) -> Self {
         let mut params = CertificateParams::default();
         params.distinguished_name.push(rcgen::DnType::CommonName, name);
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -52,7 +52,7 @@ impl Authority {
         Self { issuer, directory }
     }
 
-    fn path(&self, name: &str) -> String {
+    pub fn path(&self, name: &str) -> String {
         self.directory.path().join(name).to_str().unwrap().to_owned()
     }
 
@@ -75,7 +75,7 @@ impl Authority {
     }
 
     /// The configuration of a receiver called `name`.
-    fn server(&self, name: &str, change: impl FnOnce(&mut CertificateParams)) -> ServerConfig {
+    pub fn server(&self, name: &str, change: impl FnOnce(&mut CertificateParams)) -> ServerConfig {
         let (certificate, key) = self.sign(name, change);
         builder()
             .with_no_client_auth()

@@ -1,4 +1,4 @@
-//! TLS to a receiver (RFC 5425): trusted authorities, the client certificate, and error messages.
+//! TLS to a receiver: trusted authorities, the client certificate, and error messages.
 //!
 //! The receiver's certificate is always verified: otherwise the log could be sent to anyone. No
 //! option switches this off.
@@ -11,8 +11,6 @@ use std::sync::Arc;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{CertificateError, ClientConfig, RootCertStore};
-
-use super::destination::host_of;
 
 /// The options of TLS on the command line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -62,12 +60,12 @@ pub struct Tls {
 }
 
 impl Tls {
-    /// Reads the files. `address` is `host:port`.
+    /// Reads the files. `host` is the receiver's.
     ///
     /// # Errors
     /// A file is missing or not what it should be: a retry would not help.
-    pub fn new(address: &str, options: &TlsOptions) -> Result<Self, TlsError> {
-        let text = options.server_name.as_deref().unwrap_or(host_of(address));
+    pub fn new(host: &str, options: &TlsOptions) -> Result<Self, TlsError> {
+        let text = options.server_name.as_deref().unwrap_or(host);
         let name =
             ServerName::try_from(text.to_owned()).map_err(|_| TlsError::Name(text.to_owned()))?;
         let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -110,18 +108,29 @@ fn reason(error: &rustls::pki_types::pem::Error) -> String {
 
 fn authorities(path: Option<&Path>) -> Result<RootCertStore, TlsError> {
     let mut store = RootCertStore::empty();
+    // Some of the system's may be of an unsupported kind; the others are used.
+    store.add_parsable_certificates(trusted(path)?);
+    Ok(store)
+}
+
+/// The certificates of the authorities in a file, or of those that the system trusts: at least one.
+///
+/// # Errors
+/// There is none, or one in the file is not that of an authority.
+pub fn trusted(path: Option<&Path>) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    let mut store = RootCertStore::empty();
     if let Some(path) = path {
-        for certificate in certificates(path)? {
-            store.add(certificate).map_err(|error| TlsError::File {
+        let certificates = certificates(path)?;
+        for certificate in &certificates {
+            store.add(certificate.clone()).map_err(|error| TlsError::File {
                 path: path.to_owned(),
                 reason: format!("it is not the certificate of an authority: {error}"),
             })?;
         }
-        return Ok(store);
+        return Ok(certificates);
     }
     let found = rustls_native_certs::load_native_certs();
-    // Some of the system's may be of an unsupported kind; the others are used.
-    store.add_parsable_certificates(found.certs);
+    store.add_parsable_certificates(found.certs.iter().cloned());
     if store.is_empty() {
         let reasons: Vec<_> = found.errors.iter().map(ToString::to_string).collect();
         let reasons = if reasons.is_empty() {
@@ -131,7 +140,7 @@ fn authorities(path: Option<&Path>) -> Result<RootCertStore, TlsError> {
         };
         return Err(TlsError::NoAuthorities(reasons));
     }
-    Ok(store)
+    Ok(found.certs)
 }
 
 /// Describes why a connection failed, for people.

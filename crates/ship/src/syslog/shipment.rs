@@ -6,14 +6,15 @@
 use std::path::Path;
 
 use tacho_format::Formatter;
-use tacho_logdir::read::order::{Mark, Meeting, Order};
 use tacho_logdir::read::reader::Placed;
 use tacho_record::Line;
 use tacho_record::OwnedRecord;
 use tacho_record::time::TimeFormatter;
 
-use super::send::{Sender, StateError};
-use crate::say;
+use super::Sender;
+use crate::position::order::{Mark, Meeting, Order};
+use crate::position::state::StateError;
+use crate::words::counted;
 
 /// Sends the lines of a log.
 pub struct Shipment {
@@ -71,7 +72,7 @@ impl Shipment {
             Meeting::Known => return Ok(Look::Known),
             Meeting::AnotherLog => return Ok(Look::AnotherLog(record.seq)),
             Meeting::Gap(first, last) => {
-                let count = say::counted(last - first + 1, "line");
+                let count = counted(last - first + 1, "line");
                 let report = format!("{count} missing before this one, seq {first} to {last}");
                 (Look::Odd(report), Some(mark))
             }

@@ -13,7 +13,7 @@ use std::rc::Rc;
 
 use jiff::Timestamp;
 
-use super::content;
+use tacho_logdir::read::content;
 
 /// A line of the log.
 #[derive(Clone, Debug, PartialEq, Eq)]

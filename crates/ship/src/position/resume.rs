@@ -10,11 +10,11 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use tacho_chain::verify::Locked;
+use tacho_logdir::read::content::{self, Access};
+use tacho_logdir::read::files::{self, LogFile};
+use tacho_logdir::read::line_limit;
 use tacho_record::Line;
 
-use super::content::{self, Access};
-use super::files::{self, LogFile};
-use super::line_limit;
 use super::order::{Mark, seq_of, stem};
 
 /// Why it cannot continue.

@@ -1,4 +1,4 @@
-//! The file that stores the send position, from which the next run resumes.
+//! The file that stores the position of a sender, from which the next run resumes.
 //!
 //! One JSON object, replaced as a whole: `{"v":1,"file":"audit-…","seq":7,"ts":"…"}`. The file is
 //! the log file's name without its ending, because compression changes that. `ts` distinguishes
@@ -12,9 +12,10 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use tacho_logdir::read::order::Mark;
 
-use crate::{say, small_file};
+use super::order::Mark;
+use crate::report::Report;
+use crate::small_file;
 
 /// Time between two writes of the state.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -65,6 +66,7 @@ pub struct State {
     saved: Option<Mark>,
     next: Instant,
     reported: Option<Instant>,
+    report: Report,
     /// Holds the lock.
     _lock: File,
 }
@@ -74,7 +76,7 @@ impl State {
     ///
     /// # Errors
     /// When another sender has it, or it cannot be understood, or its directory not be written to.
-    pub fn open(path: &Path) -> Result<Self, StateError> {
+    pub fn open(path: &Path, report: Report) -> Result<Self, StateError> {
         let fail = |error| StateError::File { path: path.to_owned(), error };
         let lock = File::options()
             .create(true)
@@ -99,7 +101,7 @@ impl State {
             Err(error) => return Err(fail(error)),
         };
         let next = Instant::now() + INTERVAL;
-        Ok(Self { path: path.to_owned(), saved, next, reported: None, _lock: lock })
+        Ok(Self { path: path.to_owned(), saved, next, reported: None, report, _lock: lock })
     }
 
     /// The line that was sent last.
@@ -124,7 +126,8 @@ impl State {
             // to stop.
             if self.reported.is_none_or(|reported| now - reported >= TELL_INTERVAL) {
                 self.reported = Some(now);
-                say::problem(format!("{error}; the next run would send some messages again"));
+                let text = format!("{error}; the next run would send some messages again");
+                (self.report)(&text);
             }
         }
     }
@@ -178,6 +181,7 @@ fn beside(path: &Path, ending: &str) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::report;
 
     fn mark(seq: u64) -> Mark {
         let ts = "2026-11-21T10:00:00.000001Z".parse().unwrap();
@@ -188,9 +192,9 @@ mod tests {
     fn what_is_saved_is_found() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("state");
-        let mut state = State::open(&path).unwrap();
+        let mut state = State::open(&path, report::none()).unwrap();
         assert_eq!(state.saved(), None);
-        assert!(matches!(State::open(&path), Err(StateError::Used(_))));
+        assert!(matches!(State::open(&path, report::none()), Err(StateError::Used(_))));
         state.save(None).unwrap();
         assert!(!path.exists());
         for seq in [7, 9, 8] {
@@ -202,7 +206,7 @@ mod tests {
              \"ts\":\"2026-11-21T10:00:00.000001Z\"}\n"
         );
         drop(state);
-        assert_eq!(State::open(&path).unwrap().saved(), Some(&mark(8)));
+        assert_eq!(State::open(&path, report::none()).unwrap().saved(), Some(&mark(8)));
     }
 
     #[test]
@@ -213,7 +217,10 @@ mod tests {
             ["", "{}", "{\"v\":2,\"file\":\"a\",\"seq\":1,\"ts\":\"2026-11-21T10:00:00Z\"}"]
         {
             std::fs::write(&path, content).unwrap();
-            assert!(matches!(State::open(&path), Err(StateError::Content { .. })), "{content}");
+            assert!(
+                matches!(State::open(&path, report::none()), Err(StateError::Content { .. })),
+                "{content}"
+            );
         }
     }
 
@@ -221,7 +228,7 @@ mod tests {
     fn a_state_that_cannot_be_written_leaves_the_old_one() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("state");
-        let mut state = State::open(&path).unwrap();
+        let mut state = State::open(&path, report::none()).unwrap();
         state.save(Some(&mark(1))).unwrap();
         // The new one's name is taken by something that cannot be replaced.
         std::fs::create_dir(beside(&path, ".new")).unwrap();

@@ -18,21 +18,21 @@
 
 mod destination;
 mod link;
-mod state;
-mod tls;
+mod shipment;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use tacho_logdir::read::order::Mark;
-
-use crate::say;
-pub use destination::Destination;
+use crate::position::order::Mark;
+use crate::position::state::{State, StateError};
+use crate::report::Report;
+use crate::tls::{self, Tls};
+use crate::words::counted;
+pub use destination::{Destination, host_of};
 use link::{End, Link};
-pub use state::{State, StateError};
-pub use tls::{Tls, TlsError, TlsOptions};
+pub use shipment::{Look, Shipment};
 
 /// First and longest wait between two attempts to reach the receiver.
 const WAIT_FIRST: Duration = Duration::from_millis(200);
@@ -90,6 +90,7 @@ pub struct Sender {
     /// How long the receiver may be unreachable.
     give_up_after: Option<Duration>,
     has_given_up: bool,
+    report: Report,
     /// Messages that no datagram can hold.
     too_large: Arc<AtomicU64>,
 }
@@ -102,6 +103,7 @@ impl Sender {
         state: Option<State>,
         stop: Arc<AtomicBool>,
         too_large: Arc<AtomicU64>,
+        report: Report,
     ) -> Self {
         let before = state.as_ref().and_then(State::saved).cloned();
         Self {
@@ -121,6 +123,7 @@ impl Sender {
             stop,
             give_up_after: None,
             has_given_up: false,
+            report,
             too_large,
         }
     }
@@ -225,7 +228,7 @@ impl Sender {
             Err(End::Broken(error)) if error.raw_os_error() == Some(libc::EMSGSIZE) => {
                 self.too_large.fetch_add(1, Ordering::Relaxed);
                 let bytes = message.text.len();
-                say::problem(format!(
+                (self.report)(&format!(
                     "{}: a message of {bytes} bytes is too large for a datagram and was not sent; \
                      send to tcp:// or tls://",
                     self.to
@@ -312,7 +315,7 @@ impl Sender {
             // Before it is sent again: if this program is killed, the state must not say that it
             // was delivered.
             if let Err(error) = state.save(place.as_ref()) {
-                say::problem(error);
+                self.say(error.to_string());
             }
         }
         // The orderly end of an idle connection is not reported.
@@ -361,10 +364,10 @@ impl Sender {
     fn look_at_outage(&mut self) {
         let (Some(after), Some(outage)) = (self.give_up_after, &self.outage) else { return };
         if outage.since.elapsed() >= after && !std::mem::replace(&mut self.has_given_up, true) {
-            say::problem(format!(
+            self.say(format!(
                 "{}: not reachable for {}; giving up (--give-up-after)",
                 self.to,
-                say::counted(after.as_secs(), "second")
+                counted(after.as_secs(), "second")
             ));
             self.stop.store(true, Ordering::Relaxed);
         }
@@ -375,16 +378,16 @@ impl Sender {
         match &mut self.outage {
             None => {
                 self.outage = Some(Outage { since: now, reported: now });
-                say::problem(format!("{}: {reason}; retrying", self.to));
+                self.say(format!("{}: {reason}; retrying", self.to));
             }
             Some(outage) if now - outage.reported >= TELL_INTERVAL => {
                 outage.reported = now;
-                let minutes = say::counted((now - outage.since).as_secs() / 60, "minute");
+                let minutes = counted((now - outage.since).as_secs() / 60, "minute");
                 let place = match self.queue.front().and_then(|message| message.mark.as_ref()) {
                     Some(mark) => format!("; the next line is seq {} in {}", mark.seq, mark.file),
                     None => String::new(),
                 };
-                say::problem(format!("{}: {reason}, for {minutes}{place}; retrying", self.to));
+                self.say(format!("{}: {reason}, for {minutes}{place}; retrying", self.to));
             }
             Some(_) => {}
         }
@@ -405,7 +408,11 @@ impl Sender {
             None => String::new(),
         };
         let seconds = outage.since.elapsed().as_secs();
-        say::problem(format!("{}: reachable again after {seconds} s{again}", self.to));
+        self.say(format!("{}: reachable again after {seconds} s{again}", self.to));
+    }
+
+    fn say(&self, text: String) {
+        (self.report)(&text);
     }
 
     fn say_goodbye(&mut self) -> Result<(), End> {

@@ -1,12 +1,13 @@
 //! Messages over real sockets.
 
 use super::*;
+use crate::report;
 use std::io::Read as _;
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::os::unix::net::UnixDatagram;
 
 fn sender(to: &str) -> Sender {
-    Sender::new(to.parse().unwrap(), None, None, Arc::default(), Arc::default())
+    Sender::new(to.parse().unwrap(), None, None, Arc::default(), Arc::default(), report::none())
 }
 
 fn mark(seq: u64) -> Option<Mark> {
@@ -109,8 +110,15 @@ fn what_the_receiver_had_not_read_is_sent_again() {
     let path = directory.path().join("state");
     let receiver = TcpListener::bind("127.0.0.1:0").unwrap();
     let to = format!("tcp://{}", receiver.local_addr().unwrap());
-    let state = Some(State::open(&path).unwrap());
-    let mut sender = Sender::new(to.parse().unwrap(), None, state, Arc::default(), Arc::default());
+    let state = Some(State::open(&path, report::none()).unwrap());
+    let mut sender = Sender::new(
+        to.parse().unwrap(),
+        None,
+        state,
+        Arc::default(),
+        Arc::default(),
+        report::none(),
+    );
     for seq in 1..=3 {
         sender.send(format!("line {seq}").into(), mark(seq));
     }
@@ -130,7 +138,7 @@ fn what_the_receiver_had_not_read_is_sent_again() {
     assert_eq!(sender.finish().unwrap(), 0);
     assert_eq!(reader.join().unwrap(), ["line 1", "line 2", "line 3", "line 4"]);
     drop(sender);
-    assert_eq!(State::open(&path).unwrap().saved(), mark(4).as_ref());
+    assert_eq!(State::open(&path, report::none()).unwrap().saved(), mark(4).as_ref());
 }
 
 #[test]

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use rustls::ClientConnection;
 
 use super::destination::Destination;
-use super::tls::Tls;
+use crate::tls::Tls;
 
 /// How long a receiver may take to answer.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -273,7 +273,7 @@ impl Stream {
     }
 }
 
-/// Waits for a receiver that takes nothing for a while.
+/// Waits for a receiver that does not read for a while.
 struct Patience {
     last: Instant,
 }
