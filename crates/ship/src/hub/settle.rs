@@ -55,12 +55,12 @@ impl Shipper {
         let Some(copy) = &self.copy else { return Ok(()) };
         let Found { reason, file, offset } = found;
         let text = match reason {
-            Contradiction::Different => "has other bytes than the hub's copy",
-            Contradiction::Shorter => "is shorter than the hub's copy",
-            Contradiction::Missing => "is in the hub's copy, but not in the directory",
+            Contradiction::Different => "it has other bytes than the hub's copy",
+            Contradiction::Shorter => "it is shorter than the hub's copy",
+            Contradiction::Missing => "it is in the hub's copy, but not in the directory",
         };
         let request = NewGeneration { after: copy.generation, reason, file: file.clone(), offset };
-        self.problems.entry((file.clone(), "contradiction")).or_insert_with(|| text.to_owned());
+        self.note_problem(&file, "contradiction", text);
         let state = match self.client.begin_generation(&request) {
             Err(Failure::Refused(refusal)) if refusal.remedy() == Remedy::Ask => {
                 self.copy = None;
@@ -69,8 +69,8 @@ impl Shipper {
             state => state?,
         };
         self.say(&format!(
-            "{file} {text}: the log was changed, or lost its end in a power failure. The hub keeps \
-             both; shipping continues as generation {}",
+            "{file}: the log was changed, or lost its end in a power failure. The hub keeps both; \
+             shipping continues as generation {}",
             state.generation
         ));
         self.copy = Some(HubCopy::of(state));

@@ -378,7 +378,7 @@ impl Shipper {
         }
     }
 
-    fn note_problem(&mut self, name: &FileName, code: &'static str, text: &str) {
+    pub(super) fn note_problem(&mut self, name: &FileName, code: &'static str, text: &str) {
         if self.problems.insert((name.clone(), code), text.to_owned()).is_none() {
             self.say(&format!("{name}: {text}"));
         }
