@@ -12,7 +12,6 @@ use tacho_logdir::read::reader::Placed;
 use tacho_record::Line;
 
 use super::filter::Filter;
-use super::sanitize::sanitize;
 use super::table::Table;
 use super::{TailError, Verdict};
 use crate::cli::{Color, Format, TailArgs};
