@@ -7,6 +7,7 @@ use tacho_tests::client::Queryable;
 use tacho_tests::raw::{Raw, com};
 use tacho_tests::recorded::{self, Line, number, text};
 use tacho_tests::server::{self, TestServer};
+use tacho_tests::wait;
 
 const SETUP: &[&str] = &[
     "CREATE DATABASE d",
@@ -92,20 +93,31 @@ fn figures_are_those_of_the_performance_schema() {
             }
         }
     }
-    // The history has no row of a statement that has not ended: another session queries it.
-    let rows: Vec<Row> = server
-        .connect()
-        .expect("a connection")
-        .query(format!(
+    // The server ends a statement, which makes its row, after it has answered: only when the thread
+    // has gone do all of its statements have one. The history keeps them, but not the connection's id.
+    let mut root = server.connect().expect("a connection");
+    let thread: u64 = root
+        .exec_first(
+            "SELECT thread_id FROM performance_schema.threads WHERE processlist_id = ?",
+            (raw.conn,),
+        )
+        .expect("an answer")
+        .expect("a thread");
+    raw.command(com::QUIT, b"").expect("quitting");
+    wait::until("a thread has gone", || {
+        let threads = "SELECT COUNT(*) FROM performance_schema.threads WHERE thread_id = ?";
+        root.exec_first(threads, (thread,)).expect("an answer") == Some(0_u64)
+    });
+    let rows: Vec<Row> = root
+        .exec(
             "SELECT event_name, sql_text, rows_sent, rows_examined, rows_affected, \
              lock_time DIV 1000000, mysql_errno, returned_sqlstate \
              FROM performance_schema.events_statements_history_long \
-             JOIN performance_schema.threads USING (thread_id) \
-             WHERE processlist_id = {} AND nesting_event_id IS NULL ORDER BY event_id",
-            raw.conn
-        ))
+             WHERE thread_id = ? AND nesting_event_id IS NULL \
+             AND event_name <> 'statement/com/Quit' ORDER BY event_id",
+            (thread,),
+        )
         .expect("the history");
-    raw.command(com::QUIT, b"").expect("quitting");
     server.stop().expect("stopping");
     let lines = recorded::read(&server.data_directory().join("tacho")).expect("a good log");
     let lines = recorded::of_conn(&lines, raw.conn);
