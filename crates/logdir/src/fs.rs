@@ -377,17 +377,37 @@ impl FsFile for File {
     }
 }
 
-fn set_lock(file: &File, kind: libc::c_int) -> io::Result<()> {
-    // SAFETY: flock is a plain C struct of integers, for which all zero is a value
-    // (F_OFD_SETLK requires l_pid to be 0).
+/// A lock of a whole file.
+fn whole_file(kind: libc::c_int) -> libc::flock {
+    // SAFETY: flock is a plain C struct of integers, for which all zero is a value (the commands
+    // for open file descriptions require l_pid to be 0).
     let mut lock: libc::flock = unsafe { std::mem::zeroed() };
     lock.l_type = kind as libc::c_short;
     lock.l_whence = libc::SEEK_SET as libc::c_short;
+    lock
+}
+
+fn set_lock(file: &File, kind: libc::c_int) -> io::Result<()> {
+    let lock = whole_file(kind);
     // SAFETY: the descriptor is open while `file` is borrowed, and the kernel only reads `lock`,
     // which outlives the call.
     match unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_SETLK, &raw const lock) } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// Whether another open file holds the lock of [`FsFile::try_lock`].
+///
+/// # Errors
+/// As fcntl(2), F_OFD_GETLK.
+pub(crate) fn is_locked(file: &File) -> io::Result<bool> {
+    let mut lock = whole_file(libc::F_WRLCK);
+    // SAFETY: the descriptor is open while `file` is borrowed, and the kernel reads and writes
+    // `lock` alone, which outlives the call.
+    match unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_GETLK, &raw mut lock) } {
+        -1 => Err(io::Error::last_os_error()),
+        _ => Ok(i32::from(lock.l_type) != libc::F_UNLCK),
     }
 }
 

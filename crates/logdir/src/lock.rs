@@ -5,7 +5,7 @@ use std::io::{self, Read as _};
 use std::path::Path;
 
 use super::error::{At, FileError, FileErrorKind};
-use super::fs::{Fs, FsFile, OpenMode};
+use super::fs::{self, Fs, FsFile, OpenMode};
 
 /// The file that is locked. It is never removed: if it was removed while a second writer waits to
 /// open it, each would get a lock of its own.
@@ -102,4 +102,29 @@ pub fn is_recovering(dir: &Path) -> bool {
     // A longer file is not the recorder's.
     let read = file.take(NOTE_BYTES_MAX as u64).read_to_string(&mut note);
     read.is_ok() && note.ends_with(RECOVERY)
+}
+
+/// Whether a writer, in any process, holds the lock of a directory; `None`: this cannot be found out.
+#[must_use]
+pub fn is_locked(dir: &Path) -> Option<bool> {
+    match File::open(dir.join(LOCK_FILE)) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Some(false),
+        file => fs::is_locked(&file.ok()?).ok(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fs::RealFs;
+    use super::*;
+
+    #[test]
+    fn a_writer_is_known_by_its_lock() {
+        let dir = tempfile::tempdir().unwrap();
+        assert_eq!(is_locked(dir.path()), Some(false));
+        let lock = acquire(&RealFs, dir.path()).unwrap();
+        assert_eq!(is_locked(dir.path()), Some(true));
+        drop(lock);
+        assert_eq!(is_locked(dir.path()), Some(false));
+    }
 }

@@ -79,7 +79,7 @@ impl Scan {
         self.problem_at(path, None, &reason);
     }
 
-    /// Says something that is no problem.
+    /// Prints information that is not a problem.
     pub fn note(&mut self, text: &str) {
         self.clear_progress();
         // A closed stderr must not stop the log; the exit code still says it.
@@ -115,7 +115,7 @@ impl Scan {
         );
     }
 
-    /// Takes the progress line away.
+    /// Clears the progress line.
     pub fn clear_progress(&mut self) {
         if std::mem::take(&mut self.progress.shown) {
             let _ = write!(io::stderr(), "\r\x1b[K");

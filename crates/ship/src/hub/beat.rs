@@ -11,7 +11,6 @@ use crate::protocol::answers::{Heartbeat, Problem};
 use crate::protocol::names::Stem;
 use crate::protocol::{FileName, PROBLEMS_MAX};
 use crate::source::look::Look;
-use crate::source::recorder;
 
 impl Shipper {
     /// Tells the hub that the shipper is alive, and follows its hints.
@@ -24,7 +23,7 @@ impl Shipper {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             host: self.options.host.clone(),
             next_s,
-            recorder: recorder::runs(&self.options.directory),
+            recorder: tacho_logdir::is_locked(&self.options.directory),
             oldest: look.logs.keys().next().cloned(),
             newest: look.logs.keys().next_back().cloned(),
             behind_bytes: self.behind(&look),

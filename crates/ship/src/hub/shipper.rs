@@ -23,7 +23,7 @@ use crate::report::Report;
 use crate::source::compare::{self, Found};
 use crate::source::look::Look;
 use crate::source::track::{Patience, Step};
-use crate::source::{Portion, recorder, sidecar};
+use crate::source::{Portion, sidecar};
 
 /// Time between two checks for a signal.
 const STEP: Duration = Duration::from_millis(50);
@@ -398,7 +398,8 @@ impl Shipper {
 
     /// A run that ends ships lines without a frame at once if no recorder will write one.
     fn patience(&self) -> Patience {
-        let is_dead = self.options.once && recorder::runs(&self.options.directory) == Some(false);
+        let is_dead =
+            self.options.once && tacho_logdir::is_locked(&self.options.directory) == Some(false);
         if is_dead { Patience::None } else { Patience::Wait }
     }
 

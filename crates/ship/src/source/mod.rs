@@ -5,7 +5,6 @@
 //! |---|---|
 //! | [`look`] | the files at a moment |
 //! | [`content`] | lines of a log file at any offset, whatever its form |
-//! | [`recorder`] | whether a recorder writes the log |
 //! | [`sidecar`] | whole entries of a sidecar, and the lines that they cover |
 //! | [`track`] | one log file: the next bytes to ship |
 //! | [`compare`] | contradictions between the directory and the hub |
@@ -13,7 +12,6 @@
 pub mod compare;
 pub mod content;
 pub mod look;
-pub mod recorder;
 pub mod sidecar;
 pub mod track;
 
