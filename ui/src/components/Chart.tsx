@@ -198,7 +198,7 @@ function options(
         space: 34,
         gap: 6,
         grid: { stroke: line, width: 1 },
-        values: (_, splits) => splits.map((value) => props.format(value)),
+        values: (_, splits) => splits.map((value) => (value === 0 ? "0" : props.format(value))),
       },
     ],
     series: [{}, ...series(props)],

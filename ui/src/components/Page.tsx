@@ -2,6 +2,7 @@ import { createEffect, type JSX, Show } from "solid-js";
 import { reachable } from "../api/client.ts";
 import { isCurrent, isPaused, setPaused } from "../lib/scope.ts";
 import { useServers } from "../lib/servers.ts";
+import { AccountMenu } from "./AccountMenu.tsx";
 import { Icon } from "./Icon.tsx";
 import { RangePicker } from "./RangePicker.tsx";
 import { ServerPicker } from "./ServerPicker.tsx";
@@ -13,7 +14,6 @@ interface Props {
   crumbs?: JSX.Element;
   /** Pages without a time range: of one thing. */
   isUnscoped?: boolean;
-  hasServers?: boolean;
   actions?: JSX.Element;
   class?: string;
   children: JSX.Element;
@@ -34,24 +34,18 @@ export function Page(props: Props) {
           </Show>
         </h1>
         {props.actions}
-        <Show when={!props.isUnscoped || props.hasServers}>
-          <ServerPicker all={query.data()} />
-        </Show>
         <Show when={!props.isUnscoped}>
-          <RangePicker />
-          <Show when={isCurrent()}>
-            <button
-              type="button"
-              class="button icon"
-              aria-pressed={isPaused()}
-              aria-label={isPaused() ? "Resume refreshing" : "Pause refreshing"}
-              title={isPaused() ? "Resume refreshing (p)" : "Pause refreshing (p)"}
-              onClick={() => setPaused(!isPaused())}
-            >
-              <Icon name={isPaused() ? "play" : "pause"} />
-            </button>
-          </Show>
+          <div class="bar-scope">
+            <ServerPicker all={query.data()} />
+            <RangePicker />
+            <Show when={isCurrent()}>
+              <PauseButton />
+            </Show>
+          </div>
         </Show>
+        <div class="narrow-only">
+          <AccountMenu />
+        </div>
       </header>
       <Show when={!reachable()}>
         <div class="notice" role="status">
@@ -61,5 +55,21 @@ export function Page(props: Props) {
       </Show>
       {props.children}
     </main>
+  );
+}
+
+function PauseButton() {
+  const label = () => (isPaused() ? "Resume refreshing" : "Pause refreshing");
+  return (
+    <button
+      type="button"
+      class="button icon"
+      aria-pressed={isPaused()}
+      aria-label={label()}
+      title={`${label()} (p)`}
+      onClick={() => setPaused(!isPaused())}
+    >
+      <Icon name={isPaused() ? "play" : "pause"} />
+    </button>
   );
 }

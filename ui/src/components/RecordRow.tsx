@@ -61,7 +61,9 @@ export function RecordRow(props: Props) {
       <span class="c-took num">
         {props.record.query_time_us === undefined ? "" : duration(props.record.query_time_us)}
       </span>
-      <span class="c-rows num second">{rowCount(props.record)}</span>
+      <span class="c-rows num" classList={{ muted: rows(props.record) === 0 }}>
+        {rowCount(props.record)}
+      </span>
       <span class="c-text">
         <Show
           when={text().isSql}

@@ -38,31 +38,26 @@ export function rate(n: number): string {
   return Math.abs(n) >= 10_000 ? compact(n) : digits(Math.round(n * 100) / 100);
 }
 
-/** µs as the largest unit that keeps three digits: `412 µs`, `1.87 ms`, `2.31 s`. */
+/** µs as the largest unit that keeps three digits: `412 µs`, `1.87 ms`, `2.31 s`, `4.87 min`. */
 export function duration(us: number): string {
-  if (us < 1000) {
-    return `${Math.round(us)}${THIN}µs`;
-  }
-  if (us < 999_500) {
-    return `${digits(us / 1e3)}${THIN}ms`;
-  }
-  if (us < 60_000_000) {
-    return `${digits(us / 1e6)}${THIN}s`;
-  }
-  return longDuration(us);
+  const [size, unit] = scaled(us);
+  return `${unit === "µs" ? Math.round(size) : digits(size)}${THIN}${unit}`;
 }
 
-function longDuration(us: number): string {
-  const seconds = Math.round(us / 1e6);
-  const minutes = Math.floor(seconds / 60);
-  if (minutes < 60) {
-    return `${minutes}${THIN}min ${seconds % 60}${THIN}s`;
+function scaled(us: number): [number, string] {
+  if (us < 1000) {
+    return [us, "µs"];
   }
-  const hours = Math.floor(minutes / 60);
-  if (hours < 48) {
-    return `${hours}${THIN}h ${minutes % 60}${THIN}min`;
+  if (us < 999_500) {
+    return [us / 1e3, "ms"];
   }
-  return `${Math.floor(hours / 24)}${THIN}d ${hours % 24}${THIN}h`;
+  if (us < 60e6) {
+    return [us / 1e6, "s"];
+  }
+  if (us < 3600e6) {
+    return [us / 60e6, "min"];
+  }
+  return us < 48 * 3600e6 ? [us / 3600e6, "h"] : [us / 86_400e6, "d"];
 }
 
 /** `310 B`, `4.7 MiB`. */

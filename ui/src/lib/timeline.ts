@@ -23,7 +23,7 @@ export const endOf = (record: LogRecord, at: Micros) => at + (record.query_time_
  * that are missing, and its transactions. `records` are in the order of the hub's answer, by time.
  */
 export function steps(records: LogRecord[]): Step[] {
-  const sorted = [...records].sort(
+  const sorted = joined(records).sort(
     (a, b) => (a.conn_seq ?? 0) - (b.conn_seq ?? 0) || a.seq - b.seq,
   );
   const begin = sorted[0] ? (parseInstant(sorted[0].ts) ?? 0) : 0;
@@ -48,6 +48,22 @@ export function steps(records: LogRecord[]): Step[] {
     found.push({ kind: "record", record, at, offset: at - begin, bracket });
   }
   return found;
+}
+
+/** A long statement has two lines: the one that completes it gets the text of the first. */
+function joined(records: LogRecord[]): LogRecord[] {
+  const running = new Map(
+    records.filter((one) => one.outcome === "running").map((one) => [one.seq, one]),
+  );
+  const completed = new Set(
+    records.filter((one) => one.outcome !== "running").map((one) => one.running_seq),
+  );
+  return records
+    .filter((one) => one.outcome !== "running" || !completed.has(one.running_seq ?? one.seq))
+    .map((one) => {
+      const first = one.running_seq === undefined ? undefined : running.get(one.running_seq);
+      return first?.sql === undefined ? one : { ...one, sql: first.sql };
+    });
 }
 
 function bracketOf(record: LogRecord, isOpen: boolean): Bracket {

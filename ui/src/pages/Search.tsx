@@ -20,6 +20,8 @@ import { Drawer } from "./search/Drawer.tsx";
 import { Results } from "./search/Results.tsx";
 import { SavedSearches } from "./search/SavedSearches.tsx";
 
+/** Where filters lie over the list. */
+const NARROW = matchMedia("(max-width: 860px)");
 const PAGE = 200;
 const BUCKETS = 160;
 const FACET_VALUES = 12;
@@ -37,7 +39,7 @@ export default function Search() {
   const q = () => place().params.get("q") ?? "";
   const order = () => (place().params.get("order") === "asc" ? "asc" : "desc");
   const isLive = () => place().params.get("live") === "1" && isCurrent() && order() === "desc";
-  const [showsFacets, setShowsFacets] = createSignal(false);
+  const [showsFacets, setShowsFacets] = createSignal(!NARROW.matches);
   const key = () => ({ ...scope(), q: q() });
 
   const records = createRecords(() => ({ ...key(), order: order(), limit: PAGE }));
@@ -70,6 +72,12 @@ export default function Search() {
     patch(live ? { live: "1", to: null, order: null } : { live: null }, { replace: true });
   useShortcuts([
     { keys: "l", label: "Follow new records", group: "Search", run: () => setLive(!isLive()) },
+    {
+      keys: "f",
+      label: "Show filters",
+      group: "Search",
+      run: () => setShowsFacets(!showsFacets()),
+    },
     { keys: "r", label: "Search again", group: "Search", run: reload },
     { keys: "o", label: "Zoom out", group: "Search", run: zoomOut },
     { keys: "Escape", label: "Close the record", group: "Search", run: () => patch({ sel: null }) },
@@ -98,6 +106,7 @@ export default function Search() {
         <button
           type="button"
           class="button plain facets-switch"
+          title="Show filters (f)"
           aria-expanded={showsFacets()}
           onClick={() => setShowsFacets(!showsFacets())}
         >

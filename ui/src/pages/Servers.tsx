@@ -58,12 +58,12 @@ function Table(props: { servers: Server[] }) {
           <th>Server</th>
           <th>State</th>
           <th>Proof</th>
-          <th class="right">Verified up to</th>
-          <th class="right">Records</th>
-          <th class="right">Lag</th>
-          <th class="right">Lost</th>
-          <th class="right">Gaps</th>
-          <th class="right">Last record</th>
+          <th class="right wide-only">Verified up to</th>
+          <th class="right wide-only">Records</th>
+          <th class="right wide-only">Lag</th>
+          <th class="right wide-only">Lost</th>
+          <th class="right wide-only">Gaps</th>
+          <th class="right wide-only">Last record</th>
           <th>
             <span class="sr">Details</span>
           </th>
@@ -96,14 +96,14 @@ function Row(props: { server: Server; isAlone: boolean }) {
         <td>
           <SealBadge state={server().seal} message={server().seal_message} />
         </td>
-        <td class="right">
+        <td class="right wide-only">
           {server().verified_to_seq === null ? "–" : integer(server().verified_to_seq ?? 0)}
         </td>
-        <td class="right">{integer(server().records)}</td>
-        <td class="right">{server().lag_s === null ? "–" : lag(server().lag_s ?? 0)}</td>
-        <td class="right">{loss(server().lost)}</td>
-        <td class="right">{loss(server().gaps)}</td>
-        <td class="right second" title={exactly(server().last_record_ts)}>
+        <td class="right wide-only">{integer(server().records)}</td>
+        <td class="right wide-only">{server().lag_s === null ? "–" : lag(server().lag_s ?? 0)}</td>
+        <td class="right wide-only">{loss(server().lost)}</td>
+        <td class="right wide-only">{loss(server().gaps)}</td>
+        <td class="right second wide-only" title={exactly(server().last_record_ts)}>
           {since(server().last_record_ts)}
         </td>
         <td class="right">
@@ -136,6 +136,8 @@ function Row(props: { server: Server; isAlone: boolean }) {
 const lag = (seconds: number) =>
   seconds < 1 ? `${Math.round(seconds * 1000)} ms` : rough(seconds * SECOND);
 
+const optional = (n: number | null) => (n === null ? "–" : integer(n));
+
 function Details(props: { server: Server }) {
   const server = () => props.server;
   const waiting = () =>
@@ -155,6 +157,10 @@ function Details(props: { server: Server }) {
         <section>
           <h3>Proof</h3>
           <dl class="facts">
+            <Fact name="Verified up to">{optional(server().verified_to_seq)}</Fact>
+            <Fact name="Lost, gaps">
+              {integer(server().lost)}, {integer(server().gaps)}
+            </Fact>
             <Fact name="Last checkpoint" title={exactly(server().checkpoint_ts)}>
               {since(server().checkpoint_ts)}
             </Fact>
@@ -165,9 +171,13 @@ function Details(props: { server: Server }) {
         <section>
           <h3>At the hub</h3>
           <dl class="facts">
-            <Fact name="Arrived up to">{server().landed_seq ?? "–"}</Fact>
+            <Fact name="Records">{integer(server().records)}</Fact>
+            <Fact name="Arrived up to">{optional(server().landed_seq)}</Fact>
             <Fact name="Not searchable yet">
               {waiting() === null ? "–" : integer(waiting() ?? 0)}
+            </Fact>
+            <Fact name="Last record" title={exactly(server().last_record_ts)}>
+              {since(server().last_record_ts)}
             </Fact>
             <Fact name="Size of the log">{bytes(server().bytes)}</Fact>
           </dl>

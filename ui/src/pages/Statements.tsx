@@ -28,7 +28,7 @@ const MEASURES: [Measure, string][] = [
   ["errors", "Errors"],
   ["rows_examined", "Examined"],
   ["rows_sent", "Sent"],
-  ["rows_affected", "Affected"],
+  ["rows_affected", "Changed"],
 ];
 
 const optional = (us: number | null) => (us === null ? "–" : duration(us));
@@ -48,6 +48,9 @@ function chosen<T extends string>(name: string, all: [T, string][], fallback: T)
   const value = place().params.get(name);
   return all.find(([key]) => key === value)?.[0] ?? fallback;
 }
+
+const rankBy = (name: string) =>
+  patch({ measure: name === "time" ? null : name }, { replace: true });
 
 /** The ranking: what costs most, by any measure, of any field. */
 export default function Statements() {
@@ -85,10 +88,20 @@ export default function Statements() {
           </For>
         </div>
         <span class="spacer" />
+        <label class="narrow-only">
+          <span class="sr">Rank by</span>
+          <select
+            class="input"
+            value={measure()}
+            onChange={(event) => rankBy(event.currentTarget.value)}
+          >
+            <For each={MEASURES}>{([name, label]) => <option value={name}>{label}</option>}</For>
+          </select>
+        </label>
         <Show when={query.data()}>
           {(top) => (
-            <span class="muted num">
-              {rows().length >= LIMIT ? `Top ${LIMIT}` : integer(rows().length)} of{" "}
+            <span class="muted num wide-only-inline">
+              {rows().length >= LIMIT ? `First ${LIMIT} of ` : ""}
               {total(measure(), top().total)}
             </span>
           )}
@@ -115,7 +128,7 @@ export default function Statements() {
 
 function total(measure: Measure, value: number): string {
   if (measure === "time") {
-    return duration(value);
+    return `${duration(value)} in total`;
   }
   const what = { count: "statements", errors: "errors" }[measure as string] ?? "rows";
   return `${compact(value)} ${what}`;
@@ -130,25 +143,23 @@ function Ranking(props: { by: Dimension; measure: Measure; rows: TopRow[] }) {
           <th class="w-rank right">#</th>
           <th>{title()}</th>
           <th class="w-share">Share</th>
-          <th class="w-spark">Load</th>
+          <th class="w-spark wide-only">Load</th>
           <For each={MEASURES}>
             {([name, label]) => (
               <th class="w-num right" aria-sort={props.measure === name ? "descending" : undefined}>
                 <button
                   type="button"
                   title={`Rank by ${label.toLowerCase()}`}
-                  onClick={() =>
-                    patch({ measure: name === "time" ? null : name }, { replace: true })
-                  }
+                  onClick={() => rankBy(name)}
                 >
                   {label}
                 </button>
               </th>
             )}
           </For>
-          <th class="w-num right">p50</th>
-          <th class="w-num right">p95</th>
-          <th class="w-num right">p99</th>
+          <th class="w-num right wide-only">p50</th>
+          <th class="w-num right wide-only">p95</th>
+          <th class="w-num right wide-only">p99</th>
         </tr>
       </thead>
       <tbody>
@@ -170,7 +181,7 @@ function Ranking(props: { by: Dimension; measure: Measure; rows: TopRow[] }) {
               <td>
                 <Share part={row.share} label={percent(row.share)} />
               </td>
-              <td>
+              <td class="wide-only">
                 <Spark values={row.spark} />
               </td>
               <For each={MEASURES}>
@@ -178,7 +189,9 @@ function Ranking(props: { by: Dimension; measure: Measure; rows: TopRow[] }) {
                   <td
                     class="right"
                     classList={{
+                      "wide-only": props.measure !== name,
                       strong: props.measure === name,
+                      muted: SHOWN[name](row) === "–" || SHOWN[name](row) === "0",
                       bad: name === "errors" && row.errors > 0,
                     }}
                   >
@@ -186,9 +199,9 @@ function Ranking(props: { by: Dimension; measure: Measure; rows: TopRow[] }) {
                   </td>
                 )}
               </For>
-              <td class="right second">{optional(row.p50_us)}</td>
-              <td class="right second">{optional(row.p95_us)}</td>
-              <td class="right second">{optional(row.p99_us)}</td>
+              <td class="right second wide-only">{optional(row.p50_us)}</td>
+              <td class="right second wide-only">{optional(row.p95_us)}</td>
+              <td class="right second wide-only">{optional(row.p99_us)}</td>
             </tr>
           )}
         </For>

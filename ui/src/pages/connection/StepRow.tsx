@@ -17,7 +17,7 @@ export function StepRow(props: Props) {
     // biome-ignore lint/a11y/useKeyWithClickEvents: the list around it has the keys
     // biome-ignore lint/a11y/useFocusableInteractive: the list has the focus and names this row
     <div
-      class={`row step ${props.step.kind}`}
+      class={`row step step-${props.step.kind}`}
       classList={{ at: props.isSelected }}
       id={`row-${props.index()}`}
       role="option"
@@ -51,7 +51,9 @@ function Cells(props: { step: Step & { kind: "record" } }) {
   const count = () => (record().event === "statement" ? rows(record()) : undefined);
   return (
     <>
-      <span class="c-offset num muted">+{duration(props.step.offset)}</span>
+      <span class="c-offset num muted">
+        {props.step.offset === 0 ? "+0" : `+${duration(props.step.offset)}`}
+      </span>
       <span class={`c-result num ${end().tone}`} classList={{ muted: end().tone === "" }}>
         <span class="cut">
           <Text value={end().word} />

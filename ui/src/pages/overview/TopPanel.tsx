@@ -48,7 +48,10 @@ export function TopPanel(props: { by: Dimension; title: string }) {
           </div>
         )}
       </Show>
-      <div classList={{ stale: query.stale() && query.data() !== undefined }}>
+      <div
+        class={props.by === "digest" ? "top-digests" : "top-values"}
+        classList={{ stale: query.stale() && query.data() !== undefined }}
+      >
         <Show
           when={props.by === "digest"}
           fallback={
