@@ -5,7 +5,7 @@ import { Page } from "../components/Page.tsx";
 import { Share, Spark } from "../components/Spark.tsx";
 import { Empty, ErrorBox } from "../components/States.tsx";
 import { SqlLine, Text } from "../components/Text.tsx";
-import { compact, duration, integer, percent } from "../lib/format.ts";
+import { compact, duration, percent } from "../lib/format.ts";
 import { useShortcuts } from "../lib/keyboard.ts";
 import { createQuery } from "../lib/resource.ts";
 import { go, patch, place } from "../lib/router.ts";
@@ -142,11 +142,15 @@ function Ranking(props: { by: Dimension; measure: Measure; rows: TopRow[] }) {
         <tr>
           <th class="w-rank right">#</th>
           <th>{title()}</th>
-          <th class="w-share">Share</th>
+          <th class="w-share wide-only">Share</th>
           <th class="w-spark wide-only">Load</th>
           <For each={MEASURES}>
             {([name, label]) => (
-              <th class="w-num right" aria-sort={props.measure === name ? "descending" : undefined}>
+              <th
+                class="w-num right"
+                classList={{ "wide-only": props.measure !== name }}
+                aria-sort={props.measure === name ? "descending" : undefined}
+              >
                 <button
                   type="button"
                   title={`Rank by ${label.toLowerCase()}`}
@@ -178,7 +182,7 @@ function Ranking(props: { by: Dimension; measure: Measure; rows: TopRow[] }) {
                   </Show>
                 </a>
               </td>
-              <td>
+              <td class="wide-only">
                 <Share part={row.share} label={percent(row.share)} />
               </td>
               <td class="wide-only">
