@@ -8,6 +8,8 @@ export default defineConfig({
   plugins: [solid()],
   server: { proxy: { "/api": { target: hub } }, fs: { allow: [".."] } },
   build: {
+    // dist/.gitignore stays: the folder exists in every clone, so that the hub compiles without Node.
+    emptyOutDir: false,
     target: ["chrome123", "firefox121", "safari17.5"],
     // The content security policy has no `data:` for fonts and scripts.
     assetsInlineLimit: 0,
