@@ -1,6 +1,6 @@
 import { createSignal, Show } from "solid-js";
 import type { Histogram as Data } from "../api/types.ts";
-import { integer } from "../lib/format.ts";
+import { plural } from "../lib/format.ts";
 import { zoom } from "../lib/scope.ts";
 import { clock, day, isSameDay, type Micros, parseInstant } from "../lib/time.ts";
 
@@ -100,7 +100,7 @@ export function Histogram(props: { data: Data | undefined; isStale: boolean }) {
         ref={element}
         class="histogram"
         role="img"
-        aria-label={`${integer(props.data?.total ?? 0)} records over time`}
+        aria-label={`${plural(props.data?.total ?? 0, "record")} over time`}
         onPointerDown={begin}
         onPointerMove={move}
         onPointerUp={end}
@@ -161,10 +161,10 @@ function Axis(props: { shape: Shape | undefined; bar: Bar | undefined }) {
             <Show when={props.bar}>
               {(bar) => (
                 <span class="second">
-                  {clock(bar().at)} · {integer(bar().count)} records
+                  {clock(bar().at)} · {plural(bar().count, "record")}
                   <Show when={bar().errors > 0}>
                     {", "}
-                    <span class="bad">{integer(bar().errors)} errors</span>
+                    <span class="bad">{plural(bar().errors, "error")}</span>
                   </Show>
                 </span>
               )}

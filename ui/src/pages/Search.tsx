@@ -8,7 +8,7 @@ import { Icon } from "../components/Icon.tsx";
 import { Page } from "../components/Page.tsx";
 import { QueryInput } from "../components/QueryInput.tsx";
 import { ErrorBox } from "../components/States.tsx";
-import { integer } from "../lib/format.ts";
+import { plural } from "../lib/format.ts";
 import { useShortcuts } from "../lib/keyboard.ts";
 import { createRecords } from "../lib/records.ts";
 import { createQuery } from "../lib/resource.ts";
@@ -115,7 +115,7 @@ export default function Search() {
         </button>
         <span class="num second" role="status">
           <Show when={histogram.data() && !failed()}>
-            {integer(histogram.data()?.total ?? 0)} records
+            {plural(histogram.data()?.total ?? 0, "record")}
           </Show>
         </span>
         <span class="spacer" />
