@@ -9,18 +9,27 @@ interface Props {
   onSearch: (text: string) => void;
 }
 
-/** The place of an error in the query, if the hub names one. */
-function place(error: Error | undefined, text: string): [number, number] | null {
+/** The query before, at and after the place of an error, if the hub names it: in characters. */
+function place(error: Error | undefined, text: string): [string, string, string] | null {
   if (!(error instanceof ApiError)) {
     return null;
   }
-  const { position, start, end, length } = error.fields;
-  const first = [position, start].find((one) => typeof one === "number");
-  if (typeof first !== "number") {
+  const { position, length } = error.fields;
+  if (typeof position !== "number") {
     return null;
   }
-  const size = typeof length === "number" ? length : typeof end === "number" ? end - first : 1;
-  return [Math.min(first, text.length), Math.min(first + Math.max(1, size), text.length + 1)];
+  const characters = Array.from(text);
+  const end = position + Math.max(1, typeof length === "number" ? length : 1);
+  const part = (from: number, to?: number) => characters.slice(from, to).join("");
+  return [part(0, position), part(position, end), part(end)];
+}
+
+/** What is wrong, and what could be there instead. */
+function words(error: ApiError): string {
+  const { expected } = error.fields;
+  return typeof expected === "string" && expected !== ""
+    ? `${error.message}; expected ${expected}`
+    : error.message;
 }
 
 /** The input of the search language: suggests names of fields, shows errors at their place. */
@@ -128,13 +137,13 @@ export function QueryInput(props: Props) {
               <Show when={wrong()}>
                 {(range) => (
                   <code>
-                    {props.value.slice(0, range()[0])}
-                    <mark>{props.value.slice(range()[0], range()[1]) || " "}</mark>
-                    {props.value.slice(range()[1])}
+                    {range()[0]}
+                    <mark>{range()[1] || " "}</mark>
+                    {range()[2]}
                   </code>
                 )}
               </Show>
-              <span>{problem().message}</span>
+              <span>{words(problem())}</span>
             </div>
           )}
         </Show>

@@ -19,9 +19,12 @@ export const FIELDS: Field[] = Object.entries(
 export const SEARCH_FIELDS: Field[] = [
   { name: "table", description: "database.table that the statement uses" },
   { name: "time", description: "duration of the statement: >2s, <500us" },
+  { name: "lock_time", description: "time spent waiting for locks: >100ms" },
   ...FIELDS.map((field) =>
     field.name === "server" ? { name: "server", description: "name of the server" } : field,
   ),
+  { name: "server_version", description: "server and version" },
+  { name: "file", description: "name of the log file" },
 ];
 
 /** How the page of a record groups its fields; a field that is in no group is under "More". */

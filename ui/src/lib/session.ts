@@ -3,7 +3,7 @@ import { ApiError, setCsrf, setUnauthorizedHandler } from "../api/client.ts";
 import { type Credentials, fetchMe, signIn, signOut } from "../api/queries.ts";
 import type { Me } from "../api/types.ts";
 
-/** Who is signed in: `undefined` is not known yet, `null` nobody. */
+/** Who is signed in: `undefined` is not known yet, `null`: no account. */
 const [me, setMe] = createSignal<Me | null>();
 
 export { me };

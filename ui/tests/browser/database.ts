@@ -8,6 +8,7 @@ export const HOSTILE = {
   user: "<svg/onload=alert(1)>",
   db: "<img src=x onerror=alert(2)>",
   table: '"><script>alert(3)</script>',
+  // biome-ignore lint/suspicious/noTemplateCurlyInString: an attack on template languages
   sql: "SELECT '</pre><script>alert(4)</script>', '\u202egnp.exe\u202c', '{{7*7}}${alert(5)}'",
 };
 

@@ -15,7 +15,7 @@ export function severityTone(severity: string): "bad" | "warn" | "" {
   return severity === "medium" ? "warn" : "";
 }
 
-/** The alerts that nobody has acknowledged. */
+/** The alerts that wait for an acknowledgement. */
 export function AlertsPanel() {
   const { alerts } = useServers();
   const all = () => alerts.data() ?? [];

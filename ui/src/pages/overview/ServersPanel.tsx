@@ -9,7 +9,7 @@ import { useServers } from "../../lib/servers.ts";
 
 const SHOWN = 8;
 
-/** Trouble first: a server that needs somebody must not be below the fold. */
+/** Trouble first: a server that needs attention must not be below the fold. */
 function order(servers: Server[]): Server[] {
   const rank = { bad: 0, warn: 1, "": 2, ok: 3 };
   const trouble = (one: Server) =>
