@@ -14,7 +14,7 @@ export function Dialog(props: { title: string; close: () => void; children: JSX.
       onClose={() => props.close()}
       onClick={(event) => event.target === dialog && dialog?.close()}
     >
-      <div class="dialog-body">
+      <div class="dialog-body" tabindex="-1" autofocus>
         <div class="dialog-head">
           <h2>{props.title}</h2>
           <button

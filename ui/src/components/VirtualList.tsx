@@ -48,6 +48,19 @@ export function VirtualList<T>(props: Props<T>) {
     }
   });
 
+  // Records that arrive in front must not move what the reader looks at.
+  createEffect(
+    on(
+      () => props.items,
+      (items, before) => {
+        const known = before?.[0];
+        if (element && known !== undefined && element.scrollTop > 0 && items[0] !== known) {
+          element.scrollTop += Math.max(0, items.indexOf(known)) * props.rowHeight;
+        }
+      },
+    ),
+  );
+
   const show = (index: number) => {
     if (!element || index < 0) {
       return;

@@ -1,4 +1,4 @@
-import { For, Show } from "solid-js";
+import { createSignal, For, Show } from "solid-js";
 import {
   fetchFacets,
   fetchHistogram,
@@ -7,7 +7,7 @@ import {
   type RecordsQuery,
   type TopQuery,
 } from "../api/queries.ts";
-import type { FacetValue, TopRow } from "../api/types.ts";
+import type { FacetValue, LogRecord, TopRow } from "../api/types.ts";
 import { Histogram } from "../components/Histogram.tsx";
 import { Icon } from "../components/Icon.tsx";
 import { Page } from "../components/Page.tsx";
@@ -16,8 +16,10 @@ import { Share } from "../components/Spark.tsx";
 import { Empty, ErrorBox } from "../components/States.tsx";
 import { SqlBlock, Text } from "../components/Text.tsx";
 import { copy } from "../components/Toast.tsx";
+import { VirtualList } from "../components/VirtualList.tsx";
 import { compact, duration, integer, percent } from "../lib/format.ts";
 import { recordHref } from "../lib/links.ts";
+import { rowHeight } from "../lib/narrow.ts";
 import { createQuery } from "../lib/resource.ts";
 import { go, href } from "../lib/router.ts";
 import { refreshMs, scope, servers } from "../lib/scope.ts";
@@ -122,29 +124,52 @@ export default function Digest(props: { digest: string }) {
           </div>
           <div class="plain-list">
             <RecordHead hasServer={servers().length !== 1} hasDay={false} />
-            <For
-              each={examples.data()?.records ?? []}
+            <Show
+              when={(examples.data()?.records ?? []).length > 0}
               fallback={
                 <Show when={examples.data()}>
                   <Empty title="None in this range" />
                 </Show>
               }
             >
-              {(record, index) => (
-                <RecordRow
-                  record={record}
-                  index={index}
-                  isSelected={false}
-                  hasServer={servers().length !== 1}
-                  hasDay={false}
-                  onSelect={() => go(recordHref(record))}
-                />
-              )}
-            </For>
+              <Examples records={examples.data()?.records ?? []} />
+            </Show>
           </div>
         </section>
       </div>
     </Page>
+  );
+}
+
+function Examples(props: { records: LogRecord[] }) {
+  const [selected, setSelected] = createSignal(-1);
+  const open = (index: number) => {
+    const record = props.records[index];
+    if (record) {
+      go(recordHref(record));
+    }
+  };
+  return (
+    <div style={{ height: `${props.records.length * rowHeight()}px` }} class="plain-rows">
+      <VirtualList
+        label="Newest executions"
+        items={props.records}
+        rowHeight={rowHeight()}
+        selected={selected()}
+        onSelect={setSelected}
+        onOpen={open}
+        row={(record, index) => (
+          <RecordRow
+            record={record}
+            index={index}
+            isSelected={selected() === index()}
+            hasServer={servers().length !== 1}
+            hasDay={false}
+            onSelect={open}
+          />
+        )}
+      />
+    </div>
   );
 }
 

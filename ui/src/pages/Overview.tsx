@@ -7,6 +7,7 @@ import { ErrorBox } from "../components/States.tsx";
 import { duration, rate } from "../lib/format.ts";
 import { createQuery } from "../lib/resource.ts";
 import { isCurrent, refreshMs, scope } from "../lib/scope.ts";
+import { maySearch } from "../lib/session.ts";
 import { parseInstant, SECOND } from "../lib/time.ts";
 import { AlertsPanel } from "./overview/AlertsPanel.tsx";
 import { ServersPanel } from "./overview/ServersPanel.tsx";
@@ -14,26 +15,32 @@ import { TopPanel } from "./overview/TopPanel.tsx";
 
 /** Everything at a glance: load, errors, latency, the state of servers, what costs most. */
 export default function Overview() {
-  const query = createQuery(scope, fetchOverview, { every: refreshMs });
+  const query = createQuery(() => (maySearch() ? scope() : null), fetchOverview, {
+    every: refreshMs,
+  });
   return (
-    <Page title="Overview">
+    <Page title="Overview" isUnscoped={!maySearch()}>
       <Show when={query.error()}>
         {(error) => <ErrorBox error={error()} retry={query.reload} />}
       </Show>
       <div class="overview">
-        <div class="overview-column">
-          <div class="overview-charts">
-            <Charts data={query.data()} isStale={query.stale()} />
+        <Show when={maySearch()}>
+          <div class="overview-column">
+            <div class="overview-charts">
+              <Charts data={query.data()} isStale={query.stale()} />
+            </div>
+            <TopPanel by="digest" title="Statements by time" />
           </div>
-          <TopPanel by="digest" title="Statements by time" />
-        </div>
+        </Show>
         <div class="overview-column">
           <div class="overview-watch">
             <ServersPanel />
             <AlertsPanel />
           </div>
-          <TopPanel by="user" title="Users by time" />
-          <TopPanel by="db" title="Databases by time" />
+          <Show when={maySearch()}>
+            <TopPanel by="user" title="Users by time" />
+            <TopPanel by="db" title="Databases by time" />
+          </Show>
         </div>
       </div>
     </Page>

@@ -10,6 +10,7 @@ import { QueryInput } from "../components/QueryInput.tsx";
 import { ErrorBox } from "../components/States.tsx";
 import { plural } from "../lib/format.ts";
 import { useShortcuts } from "../lib/keyboard.ts";
+import { isNarrow } from "../lib/narrow.ts";
 import { createRecords } from "../lib/records.ts";
 import { createQuery } from "../lib/resource.ts";
 import { patch, place } from "../lib/router.ts";
@@ -20,8 +21,6 @@ import { Drawer } from "./search/Drawer.tsx";
 import { Results } from "./search/Results.tsx";
 import { SavedSearches } from "./search/SavedSearches.tsx";
 
-/** Where filters lie over the list. */
-const NARROW = matchMedia("(max-width: 860px)");
 const PAGE = 200;
 const BUCKETS = 160;
 const FACET_VALUES = 12;
@@ -39,7 +38,7 @@ export default function Search() {
   const q = () => place().params.get("q") ?? "";
   const order = () => (place().params.get("order") === "asc" ? "asc" : "desc");
   const isLive = () => place().params.get("live") === "1" && isCurrent() && order() === "desc";
-  const [showsFacets, setShowsFacets] = createSignal(!NARROW.matches);
+  const [showsFacets, setShowsFacets] = createSignal(!isNarrow());
   const key = () => ({ ...scope(), q: q() });
 
   const records = createRecords(() => ({ ...key(), order: order(), limit: PAGE }));
