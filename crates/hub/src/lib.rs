@@ -11,6 +11,7 @@
 //! | [`say`] | messages on stderr |
 //! | [`state`] | what all requests share |
 //! | [`tokens`] | API tokens |
+//! | [`ui`] | the files of the web UI |
 //! | [`clock`] | the time of day |
 
 pub mod api;
@@ -23,3 +24,4 @@ pub mod roles;
 pub mod say;
 pub mod state;
 pub mod tokens;
+pub mod ui;

@@ -5,6 +5,8 @@
 //! | [`error`] | what an answer with an error looks like |
 //! | [`caller`] | who a request is from: an argument of handlers |
 //! | [`health`] | `/healthz` |
+//!
+//! Every other path is a page of the web UI ([`crate::ui`]).
 
 pub mod caller;
 pub mod error;
@@ -21,7 +23,7 @@ pub use error::ApiError;
 pub fn router(state: AppState) -> Router {
     Router::new()
         .route("/healthz", get(health::health))
-        .fallback(error::not_found)
+        .fallback(crate::ui::answer)
         .method_not_allowed_fallback(error::method_not_allowed)
         .with_state(state)
 }
