@@ -98,8 +98,9 @@ export interface Shipper {
   version?: string;
   last_seen?: string | null;
   behind_bytes?: number;
-  recorder?: boolean;
-  free_bytes?: number;
+  recorder?: boolean | null;
+  free_bytes?: number | null;
+  clock_skew_s?: number;
   problems?: Problem[];
 }
 
@@ -118,8 +119,11 @@ export interface Server {
   unsealed_bytes: number;
   lost: number;
   gaps: number;
-  seal: SealState;
+  /** `null`: nothing is verified yet. */
+  seal: SealState | null;
   seal_message?: string | null;
+  /** What the verification found, the first ones. */
+  findings?: string[];
   shipper?: Shipper | null;
   bytes: number;
 }

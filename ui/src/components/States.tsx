@@ -51,8 +51,9 @@ export function ServerBadge(props: { state: ServerState }) {
   );
 }
 
-export function SealBadge(props: { state: SealState; message?: string | null | undefined }) {
-  const seal = () => SEALS[props.state] ?? SEALS.unsealed;
+export function SealBadge(props: { state: SealState | null; message?: string | null | undefined }) {
+  const none = { tone: "", word: "Not verified yet", icon: "shield" } as const;
+  const seal = () => (props.state === null ? none : (SEALS[props.state] ?? SEALS.unsealed));
   return (
     <Badge tone={seal().tone} title={props.message ?? ""}>
       <Icon name={seal().icon} size={14} />

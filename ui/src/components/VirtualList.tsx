@@ -108,8 +108,16 @@ export function VirtualList<T>(props: Props<T>) {
       onScroll={() => setTop(element?.scrollTop ?? 0)}
       onKeyDown={onKeyDown}
     >
-      <div class="list-space" style={{ height: `${props.items.length * props.rowHeight}px` }}>
-        <div class="list-rows" style={{ transform: `translateY(${first() * props.rowHeight}px)` }}>
+      <div
+        class="list-space"
+        role="presentation"
+        style={{ height: `${props.items.length * props.rowHeight}px` }}
+      >
+        <div
+          class="list-rows"
+          role="presentation"
+          style={{ transform: `translateY(${first() * props.rowHeight}px)` }}
+        >
           <For each={visible()}>{(item, offset) => props.row(item, index(offset))}</For>
         </div>
       </div>

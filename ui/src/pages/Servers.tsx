@@ -153,6 +153,16 @@ function Details(props: { server: Server }) {
           </p>
         )}
       </Show>
+      <For each={server().findings ?? []}>
+        {(finding) => (
+          <p class="bad problem">
+            <Icon name="broken" />
+            <span>
+              <Text value={finding} />
+            </span>
+          </p>
+        )}
+      </For>
       <div class="server-columns">
         <section>
           <h3>Proof</h3>
@@ -197,13 +207,20 @@ function Details(props: { server: Server }) {
                   {since(shipper().last_seen)}
                 </Fact>
                 <Fact name="Recorder">
-                  <Show when={shipper().recorder} fallback={<span class="bad">not running</span>}>
-                    running
-                  </Show>
+                  <Recorder isRunning={shipper().recorder} />
                 </Fact>
+                <Show when={Math.abs(shipper().clock_skew_s ?? 0) >= 1}>
+                  <Fact name="Clock differs by">
+                    <span class="warn">
+                      {rough(Math.abs(shipper().clock_skew_s ?? 0) * SECOND)}
+                    </span>
+                  </Fact>
+                </Show>
                 <Fact name="Still to send">{bytes(shipper().behind_bytes ?? 0)}</Fact>
                 <Fact name="Free disk">
-                  {shipper().free_bytes === undefined ? "–" : bytes(shipper().free_bytes ?? 0)}
+                  {typeof shipper().free_bytes === "number"
+                    ? bytes(shipper().free_bytes ?? 0)
+                    : "–"}
                 </Fact>
               </dl>
             )}
@@ -233,6 +250,14 @@ function Details(props: { server: Server }) {
         </a>
       </div>
     </div>
+  );
+}
+
+function Recorder(props: { isRunning: boolean | null | undefined }) {
+  return (
+    <Show when={props.isRunning !== false} fallback={<span class="bad">not running</span>}>
+      {props.isRunning ? "running" : "–"}
+    </Show>
   );
 }
 
