@@ -67,7 +67,7 @@ function Facet(props: FacetProps) {
   return (
     <Show when={named().length > 0}>
       <section class="facet" aria-label={props.title}>
-        <h3>{props.title}</h3>
+        <h2>{props.title}</h2>
         <ul>
           <For each={shown()}>
             {(one) => (

@@ -101,7 +101,7 @@ function Content(props: { record: LogRecord }) {
         </p>
       </Show>
       <Show when={typeof props.record.rewritten_query === "string"}>
-        <h3>Executed instead</h3>
+        <h2>Executed instead</h2>
         <div class="sql-panel inset">
           <SqlBlock sql={String(props.record.rewritten_query)} />
         </div>
@@ -141,7 +141,7 @@ function Fields(props: { record: LogRecord }) {
       <For each={groups(props.record)}>
         {([title, entries]) => (
           <section>
-            <h3>{title}</h3>
+            <h2>{title}</h2>
             <dl class="facts">
               <For each={entries}>
                 {([name, value]) => (

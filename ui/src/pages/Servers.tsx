@@ -165,7 +165,7 @@ function Details(props: { server: Server }) {
       </For>
       <div class="server-columns">
         <section>
-          <h3>Proof</h3>
+          <h2>Proof</h2>
           <dl class="facts">
             <Fact name="Verified up to">{optional(server().verified_to_seq)}</Fact>
             <Fact name="Lost, gaps">
@@ -179,7 +179,7 @@ function Details(props: { server: Server }) {
           </dl>
         </section>
         <section>
-          <h3>At the hub</h3>
+          <h2>At the hub</h2>
           <dl class="facts">
             <Fact name="Records">{integer(server().records)}</Fact>
             <Fact name="Arrived up to">{optional(server().landed_seq)}</Fact>
@@ -193,7 +193,7 @@ function Details(props: { server: Server }) {
           </dl>
         </section>
         <section>
-          <h3>Shipper</h3>
+          <h2>Shipper</h2>
           <Show when={server().shipper} fallback={<p class="muted">Has not reported yet.</p>}>
             {(shipper) => (
               <dl class="facts">
