@@ -181,6 +181,7 @@ export interface TopRow {
 }
 
 export interface Top {
+  /** How many values there are. */
   total: number;
   rows: TopRow[];
 }
@@ -210,8 +211,8 @@ export interface RecordAnswer {
   generation: number;
   file: string;
   offset: number;
-  /** The line as it is in the file. */
-  bytes: string;
+  /** The line as it is in the file; `null`: it is too long, or the role does not permit it. */
+  bytes: string | null;
   proof: Proof;
   neighbours: { before: number | null; after: number | null };
 }

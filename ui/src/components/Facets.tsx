@@ -14,9 +14,10 @@ export const FACETS: [string, string][] = [
   ["db", "Database"],
   ["sql_command", "Kind of statement"],
   ["errno", "Error"],
+  ["table", "Table"],
   ["host", "Host"],
-  ["ip", "Address"],
   ["program", "Program"],
+  ["server", "Server"],
 ];
 
 const SHOWN = 5;

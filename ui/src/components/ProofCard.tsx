@@ -3,6 +3,7 @@ import type { Proof, RecordAnswer } from "../api/types.ts";
 import { integer } from "../lib/format.ts";
 import { dateTime, parseInstant } from "../lib/time.ts";
 import { Icon, type IconName } from "./Icon.tsx";
+import { Raw } from "./Raw.tsx";
 import { Text } from "./Text.tsx";
 
 interface Verdict {
@@ -33,6 +34,9 @@ const VERDICTS: Record<Proof["state"], Verdict> = {
   },
 };
 
+/** Shown elsewhere on the card. */
+const LEFT_OUT = new Set(["text", "origin"]);
+
 function facts(proof: Proof): [string, string][] {
   const parts: [string, Record<string, unknown> | null | undefined][] = [
     ["frame", proof.frame],
@@ -40,10 +44,10 @@ function facts(proof: Proof): [string, string][] {
   ];
   return parts.flatMap(([prefix, part]) =>
     Object.entries(part ?? {})
-      .filter(([, value]) => value !== null && typeof value !== "object")
+      .filter(([name, value]) => value !== null && typeof value !== "object" && !LEFT_OUT.has(name))
       .map(([name, value]): [string, string] => [
-        `${prefix} ${name.replaceAll("_", " ")}`,
-        shown(value),
+        `${prefix} ${name.replace(/_s$/, "").replaceAll("_", " ")}`,
+        name === "time_s" ? dateTime(Number(value) * 1e6) : shown(value),
       ]),
   );
 }
@@ -52,6 +56,9 @@ function shown(value: unknown): string {
   const at = typeof value === "string" ? parseInstant(value) : null;
   if (at !== null) {
     return dateTime(at, 6);
+  }
+  if (typeof value === "boolean") {
+    return value ? "yes" : "no";
   }
   return typeof value === "number" ? integer(value) : String(value);
 }
@@ -103,6 +110,9 @@ export function ProofCard(props: { answer: RecordAnswer }) {
           )}
         </For>
       </dl>
+      <Show when={typeof proof().checkpoint?.text === "string" && proof().checkpoint?.text}>
+        {(text) => <Raw title="Signed checkpoint" text={String(text())} />}
+      </Show>
     </section>
   );
 }

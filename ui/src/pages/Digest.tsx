@@ -26,7 +26,7 @@ import { refreshMs, scope, servers } from "../lib/scope.ts";
 import { filter } from "../lib/search-text.ts";
 
 const EXAMPLES = 25;
-const FIELDS = "user,db,host,ip,errno";
+const FIELDS = "user,db,host,errno";
 
 /** One shape of statement: what it costs, who sends it, and whole examples. */
 export default function Digest(props: { digest: string }) {

@@ -111,6 +111,9 @@ function Charts(props: { data: Data | undefined; isStale: boolean }) {
   const common = () => ({ ts: ts(), isStale: props.isStale });
   const statements = () =>
     split((by() === "server" ? data()?.by_server : data()?.by_kind) ?? {}, seconds());
+  // Without statements there is no latency; 0 would look like a fast server.
+  const latency = (values: (number | null)[] | undefined) =>
+    (values ?? []).map((value, i) => (data()?.statements[i] === 0 ? null : value));
   // Of a range that ends now the newest value, of the past the average.
   const figure = (values: (number | null)[] | undefined, format: (value: number) => string) => {
     const value = isCurrent() ? newest(values ?? []) : mean(values ?? []);
@@ -154,10 +157,10 @@ function Charts(props: { data: Data | undefined; isStale: boolean }) {
         kind="lines"
         format={duration}
         series={[
-          { label: "p50", color: "--series-2", values: data()?.p50_us ?? [] },
-          { label: "p99", color: "--series-1", values: data()?.p99_us ?? [] },
+          { label: "p50", color: "--series-2", values: latency(data()?.p50_us) },
+          { label: "p99", color: "--series-1", values: latency(data()?.p99_us) },
         ]}
-        figure={figure(data()?.p99_us, duration)}
+        figure={figure(latency(data()?.p99_us), duration)}
       />
       <Chart
         {...common()}

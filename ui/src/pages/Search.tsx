@@ -8,6 +8,7 @@ import { Icon } from "../components/Icon.tsx";
 import { Page } from "../components/Page.tsx";
 import { QueryInput } from "../components/QueryInput.tsx";
 import { ErrorBox } from "../components/States.tsx";
+import { toast } from "../components/Toast.tsx";
 import { plural } from "../lib/format.ts";
 import { useShortcuts } from "../lib/keyboard.ts";
 import { isNarrow } from "../lib/narrow.ts";
@@ -58,6 +59,7 @@ export default function Search() {
     () => (isLive() && !failed() ? { server: servers(), q: q() } : null),
     records.prepend,
     records.reload,
+    (count) => toast(`${plural(count, "record")} not shown: too many to follow`),
   );
   createEffect(on(isLive, (live, before) => before && !live && reload(), { defer: true }));
 
