@@ -144,25 +144,23 @@ function Details(props: { server: Server }) {
     server().landed_seq !== null && server().indexed_seq !== null
       ? (server().landed_seq ?? 0) - (server().indexed_seq ?? 0)
       : null;
+  const isBad = () => server().seal === "broken" || server().seal === "gap";
+  const said = () => {
+    const findings = server().findings ?? [];
+    const message = server().seal_message;
+    return message && !findings.includes(message) ? [message, ...findings] : findings;
+  };
   return (
     <div class="server-details">
-      <Show when={server().seal_message}>
-        {(message) => (
-          <p class={server().seal === "broken" ? "bad" : "second"}>
-            <Text value={message()} />
-          </p>
-        )}
-      </Show>
-      <For each={server().findings ?? []}>
-        {(finding) => (
-          <p class="bad problem">
-            <Icon name="broken" />
-            <span>
-              <Text value={finding} />
-            </span>
-          </p>
-        )}
-      </For>
+      <ul class={isBad() ? "bad" : "second"}>
+        <For each={said()}>
+          {(text) => (
+            <li class="problem">
+              <Text value={text} />
+            </li>
+          )}
+        </For>
+      </ul>
       <div class="server-columns">
         <section>
           <h2>Proof</h2>
