@@ -34,7 +34,10 @@ pub fn run(args: &ServeArgs) -> anyhow::Result<()> {
     let _lock = data.lock()?;
     let data = Arc::new(data);
     let database = Database::open(&data.database())?;
-    let options = landing::Options { reserve_bytes: args.reserve_mib << 20, ..Default::default() };
+    let options = landing::Options {
+        reserve_bytes: args.reserve_mib.saturating_mul(1 << 20),
+        ..Default::default()
+    };
     let on_incident = Arc::new(|incident: Incident| say(&incident.to_string()));
     let landing = Landing::open(Arc::clone(&data), options, on_incident)
         .with_context(|| format!("cannot read the replica {}", data.replica().display()))?;
