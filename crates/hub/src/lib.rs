@@ -12,6 +12,7 @@
 //! | [`say`] | messages on stderr |
 //! | [`state`] | what all requests share |
 //! | [`tokens`] | API tokens |
+//! | [`verification`] | verifies logs while they arrive |
 //! | [`clock`] | the time of day |
 
 pub mod api;
@@ -25,3 +26,4 @@ pub mod roles;
 pub mod say;
 pub mod state;
 pub mod tokens;
+pub mod verification;

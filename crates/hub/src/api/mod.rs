@@ -5,11 +5,15 @@
 //! | [`error`] | what an answer with an error looks like |
 //! | [`caller`] | who a request is from: an argument of handlers |
 //! | [`health`] | `/healthz` |
+//! | [`metrics`] | `/metrics` |
+//! | [`servers`] | `/api/v1/servers` |
 //! | [`ship`] | shipping: `/api/v1/origins/…` |
 
 pub mod caller;
 pub mod error;
 pub mod health;
+pub mod metrics;
+pub mod servers;
 pub mod ship;
 
 use axum::Router;
@@ -23,6 +27,8 @@ pub use error::ApiError;
 pub fn router(state: AppState) -> Router {
     Router::new()
         .route("/healthz", get(health::health))
+        .route("/metrics", get(metrics::metrics))
+        .route("/api/v1/servers", get(servers::servers))
         .route("/api/v1/origins/{origin}", get(ship::state))
         .route("/api/v1/origins/{origin}/files/{name}", put(ship::put))
         .route("/api/v1/origins/{origin}/generations", post(ship::begin_generation))

@@ -44,6 +44,12 @@ impl ShipState {
         Self { landing, memory: Arc::new(Semaphore::new(MEMORY_KIB)) }
     }
 
+    /// The landing.
+    #[must_use]
+    pub fn landing(&self) -> &Landing {
+        &self.landing
+    }
+
     /// Memory for a body and what it is decompressed to.
     async fn reserve(&self, sent: usize, coding: Coding) -> Result<OwnedSemaphorePermit, Refusal> {
         let unpacked = if coding == Coding::Zstd { BODY_BYTES_MAX } else { 0 };

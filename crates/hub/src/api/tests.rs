@@ -14,6 +14,7 @@ use crate::database::Database;
 use crate::landing::Landing;
 use crate::roles::{Roles, Scope};
 use crate::tokens::{self, TokenGrant};
+use crate::verification::Verification;
 
 struct Hub {
     _directory: tempfile::TempDir,
@@ -29,7 +30,9 @@ impl Hub {
         let data = Arc::new(data);
         let options = crate::landing::Options { reserve_bytes: 0, ..Default::default() };
         let landing = Landing::open(Arc::clone(&data), options, Arc::new(|_| {})).unwrap();
-        let state = AppState { database, data, ship: ship::ShipState::new(landing), stopping };
+        let ship = ship::ShipState::new(landing);
+        let verification = Verification::default();
+        let state = AppState { database, data, ship, verification, stopping };
         Self { _directory: directory, state }
     }
 
