@@ -13,6 +13,7 @@
 //! | [`state`] | what all requests share |
 //! | [`tokens`] | API tokens |
 //! | [`verification`] | verifies logs while they arrive |
+//! | [`ui`] | the files of the web UI |
 //! | [`clock`] | the time of day |
 
 pub mod api;
@@ -27,3 +28,4 @@ pub mod say;
 pub mod state;
 pub mod tokens;
 pub mod verification;
+pub mod ui;

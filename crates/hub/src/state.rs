@@ -1,5 +1,5 @@
-//! What all requests share. A part of the hub that needs more keeps it in a type of its own, and
-//! adds one field here.
+//! State that all requests share. A part of the hub that needs more keeps it in a type of its own,
+//! and adds one field here.
 
 use std::sync::Arc;
 

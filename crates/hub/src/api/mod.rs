@@ -8,6 +8,8 @@
 //! | [`metrics`] | `/metrics` |
 //! | [`servers`] | `/api/v1/servers` |
 //! | [`ship`] | shipping: `/api/v1/origins/…` |
+//!
+//! Every other path is a page of the web UI ([`crate::ui`]).
 
 pub mod caller;
 pub mod error;
@@ -33,7 +35,7 @@ pub fn router(state: AppState) -> Router {
         .route("/api/v1/origins/{origin}/files/{name}", put(ship::put))
         .route("/api/v1/origins/{origin}/generations", post(ship::begin_generation))
         .route("/api/v1/origins/{origin}/heartbeat", post(ship::heartbeat))
-        .fallback(error::not_found)
+        .fallback(crate::ui::answer)
         .method_not_allowed_fallback(error::method_not_allowed)
         .with_state(state)
 }

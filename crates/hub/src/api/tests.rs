@@ -69,7 +69,7 @@ fn code(body: &str) -> String {
 async fn health_needs_no_token_and_unknown_paths_say_so() {
     let hub = Hub::new();
     assert_eq!(hub.get("/healthz", None).await, (StatusCode::OK, "ok\n".to_owned()));
-    let (status, body) = hub.get("/nothing", None).await;
+    let (status, body) = hub.get("/api/nothing", None).await;
     assert_eq!((status, code(&body).as_str()), (StatusCode::NOT_FOUND, "not_found"));
 }
 
