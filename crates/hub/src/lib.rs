@@ -27,5 +27,5 @@ pub mod roles;
 pub mod say;
 pub mod state;
 pub mod tokens;
-pub mod verification;
 pub mod ui;
+pub mod verification;
