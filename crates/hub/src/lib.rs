@@ -7,10 +7,12 @@
 //! | [`commands`] | what the subcommands do |
 //! | [`data`] | the data directory: names, lock, permissions |
 //! | [`database`] | `hub.sqlite` and its migrations |
+//! | [`landing`] | receives logs into the replica |
 //! | [`roles`] | who may do what |
 //! | [`say`] | messages on stderr |
 //! | [`state`] | what all requests share |
 //! | [`tokens`] | API tokens |
+//! | [`verification`] | verifies logs while they arrive |
 //! | [`ui`] | the files of the web UI |
 //! | [`clock`] | the time of day |
 
@@ -20,8 +22,10 @@ pub mod clock;
 pub mod commands;
 pub mod data;
 pub mod database;
+pub mod landing;
 pub mod roles;
 pub mod say;
 pub mod state;
 pub mod tokens;
 pub mod ui;
+pub mod verification;

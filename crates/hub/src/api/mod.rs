@@ -5,15 +5,21 @@
 //! | [`error`] | what an answer with an error looks like |
 //! | [`caller`] | who a request is from: an argument of handlers |
 //! | [`health`] | `/healthz` |
+//! | [`metrics`] | `/metrics` |
+//! | [`servers`] | `/api/v1/servers` |
+//! | [`ship`] | shipping: `/api/v1/origins/…` |
 //!
 //! Every other path is a page of the web UI ([`crate::ui`]).
 
 pub mod caller;
 pub mod error;
 pub mod health;
+pub mod metrics;
+pub mod servers;
+pub mod ship;
 
 use axum::Router;
-use axum::routing::get;
+use axum::routing::{get, post, put};
 
 use crate::state::AppState;
 pub use caller::Caller;
@@ -23,6 +29,12 @@ pub use error::ApiError;
 pub fn router(state: AppState) -> Router {
     Router::new()
         .route("/healthz", get(health::health))
+        .route("/metrics", get(metrics::metrics))
+        .route("/api/v1/servers", get(servers::servers))
+        .route("/api/v1/origins/{origin}", get(ship::state))
+        .route("/api/v1/origins/{origin}/files/{name}", put(ship::put))
+        .route("/api/v1/origins/{origin}/generations", post(ship::begin_generation))
+        .route("/api/v1/origins/{origin}/heartbeat", post(ship::heartbeat))
         .fallback(crate::ui::answer)
         .method_not_allowed_fallback(error::method_not_allowed)
         .with_state(state)

@@ -11,8 +11,10 @@ use tower::ServiceExt as _;
 use super::*;
 use crate::data::DataDirectory;
 use crate::database::Database;
+use crate::landing::Landing;
 use crate::roles::{Roles, Scope};
 use crate::tokens::{self, TokenGrant};
+use crate::verification::Verification;
 
 struct Hub {
     _directory: tempfile::TempDir,
@@ -25,7 +27,12 @@ impl Hub {
         let data = DataDirectory::open(directory.path()).unwrap();
         let database = Database::open(&data.database()).unwrap();
         let (_, stopping) = tokio::sync::watch::channel(false);
-        let state = AppState { database, data: Arc::new(data), stopping };
+        let data = Arc::new(data);
+        let options = crate::landing::Options { reserve_bytes: 0, ..Default::default() };
+        let landing = Landing::open(Arc::clone(&data), options, Arc::new(|_| {})).unwrap();
+        let ship = ship::ShipState::new(landing);
+        let verification = Verification::default();
+        let state = AppState { database, data, ship, verification, stopping };
         Self { _directory: directory, state }
     }
 
