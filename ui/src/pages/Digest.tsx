@@ -7,7 +7,8 @@ import {
   type RecordsQuery,
   type TopQuery,
 } from "../api/queries.ts";
-import type { FacetValue, LogRecord, TopRow } from "../api/types.ts";
+import type { Facets, FacetValue, LogRecord, TopRow } from "../api/types.ts";
+import { Crumbs } from "../components/Crumbs.tsx";
 import { Histogram } from "../components/Histogram.tsx";
 import { Icon } from "../components/Icon.tsx";
 import { Page } from "../components/Page.tsx";
@@ -50,11 +51,12 @@ export default function Digest(props: { digest: string }) {
     <Page
       title="Statement"
       crumbs={
-        <span class="crumbs">
-          <a href={href("/statements")}>Statements</a>
-          <span class="at">/</span>
-          <span class="mono cut">{props.digest.replace(/^\d+:/, "").slice(0, 12)}</span>
-        </span>
+        <Crumbs
+          path={[
+            { text: "Statements", href: href("/statements") },
+            { text: props.digest.replace(/^\d+:/, "").slice(0, 12), isCode: true },
+          ]}
+        />
       }
       actions={
         <a class="button" href={href("/search", { q: q() })}>
@@ -88,56 +90,59 @@ export default function Digest(props: { digest: string }) {
             <Histogram data={histogram.data()} isStale={histogram.stale()} />
           </div>
         </section>
-        <div class="digest-facets">
-          <Values
-            title="Users"
-            field="user"
-            q={q()}
-            values={facets.data()?.fields.user}
-            total={facets.data()?.total ?? 0}
-          />
-          <Values
-            title="Databases"
-            field="db"
-            q={q()}
-            values={facets.data()?.fields.db}
-            total={facets.data()?.total ?? 0}
-          />
-          <Values
-            title="Hosts"
-            field="host"
-            q={q()}
-            values={facets.data()?.fields.host}
-            total={facets.data()?.total ?? 0}
-          />
-          <Values
-            title="Errors"
-            field="errno"
-            q={q()}
-            values={facets.data()?.fields.errno}
-            total={facets.data()?.total ?? 0}
-          />
-        </div>
-        <section class="panel" aria-label="Examples">
-          <div class="panel-head">
-            <h2>Newest executions</h2>
-          </div>
-          <div class="plain-list">
-            <RecordHead hasServer={servers().length !== 1} hasDay={false} />
-            <Show
-              when={(examples.data()?.records ?? []).length > 0}
-              fallback={
-                <Show when={examples.data()}>
-                  <Empty title="None in this range" />
-                </Show>
-              }
-            >
-              <Examples records={examples.data()?.records ?? []} />
-            </Show>
-          </div>
-        </section>
+        <Users q={q()} facets={facets.data()} />
+        <ExamplesPanel records={examples.data()?.records} />
       </div>
     </Page>
+  );
+}
+
+const FACETS: [string, string][] = [
+  ["user", "Users"],
+  ["db", "Databases"],
+  ["host", "Hosts"],
+  ["errno", "Errors"],
+];
+
+/** Where the statement comes from, and how it fails. */
+function Users(props: { q: string; facets: Facets | undefined }) {
+  return (
+    <div class="digest-facets">
+      <For each={FACETS}>
+        {([field, title]) => (
+          <Values
+            title={title}
+            field={field}
+            q={props.q}
+            values={props.facets?.fields[field]}
+            total={props.facets?.total ?? 0}
+          />
+        )}
+      </For>
+    </div>
+  );
+}
+
+function ExamplesPanel(props: { records: LogRecord[] | undefined }) {
+  return (
+    <section class="panel" aria-label="Examples">
+      <div class="panel-head">
+        <h2>Newest executions</h2>
+      </div>
+      <div class="plain-list">
+        <RecordHead hasServer={servers().length !== 1} hasDay={false} />
+        <Show
+          when={(props.records ?? []).length > 0}
+          fallback={
+            <Show when={props.records}>
+              <Empty title="None in this range" />
+            </Show>
+          }
+        >
+          <Examples records={props.records ?? []} />
+        </Show>
+      </div>
+    </section>
   );
 }
 

@@ -144,23 +144,9 @@ function Details(props: { server: Server }) {
     server().landed_seq !== null && server().indexed_seq !== null
       ? (server().landed_seq ?? 0) - (server().indexed_seq ?? 0)
       : null;
-  const isBad = () => server().seal === "broken" || server().seal === "gap";
-  const said = () => {
-    const findings = server().findings ?? [];
-    const message = server().seal_message;
-    return message && !findings.includes(message) ? [message, ...findings] : findings;
-  };
   return (
     <div class="server-details">
-      <ul class={isBad() ? "bad" : "second"}>
-        <For each={said()}>
-          {(text) => (
-            <li class="problem">
-              <Text value={text} />
-            </li>
-          )}
-        </For>
-      </ul>
+      <Findings server={server()} />
       <div class="server-columns">
         <section>
           <h2>Proof</h2>
@@ -190,40 +176,7 @@ function Details(props: { server: Server }) {
             <Fact name="Size of the log">{bytes(server().bytes)}</Fact>
           </dl>
         </section>
-        <section>
-          <h2>Shipper</h2>
-          <Show when={server().shipper} fallback={<p class="muted">Has not reported yet.</p>}>
-            {(shipper) => (
-              <dl class="facts">
-                <Fact name="Host">
-                  <Text value={shipper().host ?? "–"} />
-                </Fact>
-                <Fact name="Version">
-                  <Text value={shipper().version ?? "–"} />
-                </Fact>
-                <Fact name="Last report" title={exactly(shipper().last_seen)}>
-                  {since(shipper().last_seen)}
-                </Fact>
-                <Fact name="Recorder">
-                  <Recorder isRunning={shipper().recorder} />
-                </Fact>
-                <Show when={Math.abs(shipper().clock_skew_s ?? 0) >= 1}>
-                  <Fact name="Clock differs by">
-                    <span class="warn">
-                      {rough(Math.abs(shipper().clock_skew_s ?? 0) * SECOND)}
-                    </span>
-                  </Fact>
-                </Show>
-                <Fact name="Still to send">{bytes(shipper().behind_bytes ?? 0)}</Fact>
-                <Fact name="Free disk">
-                  {typeof shipper().free_bytes === "number"
-                    ? bytes(shipper().free_bytes ?? 0)
-                    : "–"}
-                </Fact>
-              </dl>
-            )}
-          </Show>
-        </section>
+        <ShipperFacts server={server()} />
       </div>
       <For each={server().shipper?.problems ?? []}>
         {(problem) => (
@@ -248,6 +201,65 @@ function Details(props: { server: Server }) {
         </a>
       </div>
     </div>
+  );
+}
+
+/** What the verification says, in words. */
+function Findings(props: { server: Server }) {
+  const server = () => props.server;
+  const isBad = () => server().seal === "broken" || server().seal === "gap";
+  const said = () => {
+    const findings = server().findings ?? [];
+    const message = server().seal_message;
+    return message && !findings.includes(message) ? [message, ...findings] : findings;
+  };
+  return (
+    <ul class={isBad() ? "bad" : "second"}>
+      <For each={said()}>
+        {(text) => (
+          <li class="problem">
+            <Text value={text} />
+          </li>
+        )}
+      </For>
+    </ul>
+  );
+}
+
+/** What the program that sends the log says of itself. */
+function ShipperFacts(props: { server: Server }) {
+  const server = () => props.server;
+  return (
+    <section>
+      <h2>Shipper</h2>
+      <Show when={server().shipper} fallback={<p class="muted">Has not reported yet.</p>}>
+        {(shipper) => (
+          <dl class="facts">
+            <Fact name="Host">
+              <Text value={shipper().host ?? "–"} />
+            </Fact>
+            <Fact name="Version">
+              <Text value={shipper().version ?? "–"} />
+            </Fact>
+            <Fact name="Last report" title={exactly(shipper().last_seen)}>
+              {since(shipper().last_seen)}
+            </Fact>
+            <Fact name="Recorder">
+              <Recorder isRunning={shipper().recorder} />
+            </Fact>
+            <Show when={Math.abs(shipper().clock_skew_s ?? 0) >= 1}>
+              <Fact name="Clock differs by">
+                <span class="warn">{rough(Math.abs(shipper().clock_skew_s ?? 0) * SECOND)}</span>
+              </Fact>
+            </Show>
+            <Fact name="Still to send">{bytes(shipper().behind_bytes ?? 0)}</Fact>
+            <Fact name="Free disk">
+              {typeof shipper().free_bytes === "number" ? bytes(shipper().free_bytes ?? 0) : "–"}
+            </Fact>
+          </dl>
+        )}
+      </Show>
+    </section>
   );
 }
 
