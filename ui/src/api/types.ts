@@ -232,4 +232,5 @@ export interface Alert {
   count: number;
   examples: unknown[];
   note?: string | null;
+  acknowledged_by?: string | null;
 }

@@ -70,7 +70,8 @@ export function explain(error: Error): string {
   if (error instanceof ApiError && error.status === 403) {
     return "Your role does not permit reading this.";
   }
-  return error.message;
+  // Messages of the hub are written for logs as well, in lower case.
+  return error.message.charAt(0).toUpperCase() + error.message.slice(1);
 }
 
 export function ErrorBox(props: { error: Error; retry?: () => void }) {
