@@ -78,7 +78,9 @@ export type Role = "agent" | "viewer" | "auditor" | "admin";
 
 export interface Me {
   user: string;
-  role: Role;
+  /** All roles as one text: `admin+auditor`. */
+  role: string;
+  roles: Role[];
   /** The servers that this account may see; `null`: all. */
   servers: string[] | null;
   csrf: string;

@@ -54,4 +54,5 @@ export async function leave(): Promise<void> {
 }
 
 /** Whether the account may search records; one that only administrates may not. */
-export const maySearch = () => /viewer|auditor/.test(me()?.role ?? "");
+export const maySearch = () =>
+  (me()?.roles ?? []).some((role) => role === "viewer" || role === "auditor");
