@@ -4,7 +4,10 @@ import { Icon } from "./Icon.tsx";
 /** A modal dialog; Escape and a click beside it close it. */
 export function Dialog(props: { title: string; close: () => void; children: JSX.Element }) {
   let dialog: HTMLDialogElement | undefined;
-  onMount(() => dialog?.showModal());
+  onMount(() => {
+    dialog?.showModal();
+    dialog?.querySelector<HTMLElement>("textarea, input")?.focus();
+  });
   return (
     // biome-ignore lint/a11y/useKeyWithClickEvents: Escape closes every dialog
     <dialog

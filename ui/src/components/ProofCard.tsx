@@ -1,6 +1,5 @@
 import { For, Show } from "solid-js";
 import type { Proof, RecordAnswer } from "../api/types.ts";
-import { integer } from "../lib/format.ts";
 import { dateTime, parseInstant } from "../lib/time.ts";
 import { Icon, type IconName } from "./Icon.tsx";
 import { Raw } from "./Raw.tsx";
@@ -60,7 +59,7 @@ function shown(value: unknown): string {
   if (typeof value === "boolean") {
     return value ? "yes" : "no";
   }
-  return typeof value === "number" ? integer(value) : String(value);
+  return String(value);
 }
 
 /** Whether the record can be proven, and where it lies in the evidence. */
@@ -80,13 +79,13 @@ export function ProofCard(props: { answer: RecordAnswer }) {
       </div>
       <dl class="facts">
         <dt>seq</dt>
-        <dd class="num">{integer(props.answer.record.seq)}</dd>
+        <dd class="num">{props.answer.record.seq}</dd>
         <dt>file</dt>
         <dd class="mono">
           <Text value={props.answer.file} />
         </dd>
         <dt>offset</dt>
-        <dd class="num">{integer(props.answer.offset)}</dd>
+        <dd class="num">{props.answer.offset}</dd>
         <dt>generation</dt>
         <dd class="num">{props.answer.generation}</dd>
         <Show when={proof().key}>
