@@ -1,6 +1,7 @@
 //! `tacho-hub serve`
 
 use std::io::Write as _;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,11 +10,14 @@ use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
-use crate::api::{self, ship::ShipState};
+use crate::accounts;
+use crate::api::{self, session::SignIn, ship::ShipState};
 use crate::cli::ServeArgs;
+use crate::clock::now_us;
 use crate::data::DataDirectory;
 use crate::database::Database;
 use crate::landing::{self, Incident, Landing};
+use crate::local::{self, LocalShippers};
 use crate::say::say;
 use crate::state::AppState;
 use crate::verification::Verification;
@@ -31,6 +35,7 @@ pub fn run(args: &ServeArgs) -> anyhow::Result<()> {
         "cannot listen on {}: without TLS the hub listens only on a loopback address",
         args.listen
     );
+    let logs = local::named(&args.logs)?;
     let data = DataDirectory::open(&args.data.directory)?;
     let _lock = data.lock()?;
     let data = Arc::new(data);
@@ -46,34 +51,72 @@ pub fn run(args: &ServeArgs) -> anyhow::Result<()> {
     let _verifier = verification
         .start(Arc::clone(&data), database.clone(), landing.subscribe())
         .context("cannot start the thread of the verifier")?;
+    let (stop, stopping) = watch::channel(false);
+    let state = AppState {
+        database,
+        data,
+        ship: ShipState::new(landing),
+        verification,
+        sign_in: SignIn::new(false),
+        stopping,
+    };
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
         .context("cannot start the threads of the hub")?;
-    let result = runtime.block_on(serve(args, data, database, landing, verification));
+    let result = runtime.block_on(async {
+        stop_on_signals(stop)?;
+        let local = local_listener(&state).await?;
+        // Ends, with a last heartbeat, while its listener still answers.
+        let shippers = LocalShippers::start(logs, &state.data, &state.database, local)?;
+        let result = serve(args, state).await;
+        let ended = tokio::task::spawn_blocking(move || drop(shippers)).await;
+        result.and(ended.context("a local shipper did not end"))
+    });
     // Threads with a blocking call that does not end must not keep the process.
     runtime.shutdown_timeout(GRACE);
     result
 }
 
-async fn serve(
-    args: &ServeArgs,
-    data: Arc<DataDirectory>,
-    database: Database,
-    landing: Landing,
-    verification: Verification,
-) -> anyhow::Result<()> {
-    let (stop, stopping) = watch::channel(false);
-    let mut terminate = signal(SignalKind::terminate()).context("cannot catch SIGTERM")?;
-    let mut interrupt = signal(SignalKind::interrupt()).context("cannot catch SIGINT")?;
+async fn serve(args: &ServeArgs, state: AppState) -> anyhow::Result<()> {
     let listener = TcpListener::bind(args.listen)
         .await
         .with_context(|| format!("cannot listen on {}", args.listen))?;
     let address = listener.local_addr().context("cannot read the address of the listener")?;
-    let ship = ShipState::new(landing);
-    let state = AppState { database, data, ship, verification, stopping: stopping.clone() };
+    let stopping = state.stopping.clone();
     // Scripts wait for this line. A closed stdout is no reason to stop.
-    let _ = writeln!(std::io::stdout(), "tacho-hub: listening on http://{address}");
+    let mut stdout = std::io::stdout();
+    let _ = writeln!(stdout, "tacho-hub: listening on http://{address}");
+    if let Some(link) = accounts::first_link(&state.database, now_us())? {
+        let text = "sign in within 15 minutes, as administrator and auditor:";
+        let _ = writeln!(stdout, "tacho-hub: {text} http://{address}/sign-in#{link}");
+    }
+    let service = api::router(state).into_make_service_with_connect_info::<SocketAddr>();
+    let server = axum::serve(listener, service);
+    let server = server.with_graceful_shutdown(until_stopped(stopping.clone()));
+    tokio::select! {
+        result = server => result.context("the listener failed"),
+        () = grace_is_over(stopping) => Ok(()),
+    }
+}
+
+/// A listener for the shippers of this process. It ends with the runtime.
+async fn local_listener(state: &AppState) -> anyhow::Result<SocketAddr> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await;
+    let listener = listener.context("cannot listen on a loopback address")?;
+    let address = listener.local_addr().context("cannot read the address of the listener")?;
+    let router = api::shipping_router(state.clone());
+    tokio::spawn(async move {
+        if let Err(error) = axum::serve(listener, router).await {
+            say(&format!("the listener for local logs failed: {error}"));
+        }
+    });
+    Ok(address)
+}
+
+fn stop_on_signals(stop: watch::Sender<bool>) -> anyhow::Result<()> {
+    let mut terminate = signal(SignalKind::terminate()).context("cannot catch SIGTERM")?;
+    let mut interrupt = signal(SignalKind::interrupt()).context("cannot catch SIGINT")?;
     tokio::spawn(async move {
         tokio::select! {
             _ = terminate.recv() => {}
@@ -81,12 +124,7 @@ async fn serve(
         }
         stop.send_replace(true);
     });
-    let server = axum::serve(listener, api::router(state));
-    let server = server.with_graceful_shutdown(until_stopped(stopping.clone()));
-    tokio::select! {
-        result = server => result.context("the listener failed"),
-        () = grace_is_over(stopping) => Ok(()),
-    }
+    Ok(())
 }
 
 async fn until_stopped(mut stopping: watch::Receiver<bool>) {

@@ -29,6 +29,27 @@ pub const MIGRATIONS: &[&str] = &[
         seen_us INTEGER NOT NULL
     ) STRICT, WITHOUT ROWID;
 ",
+    "
+    CREATE TABLE account (
+        name TEXT PRIMARY KEY,
+        password TEXT NOT NULL,         -- argon2id, with salt and parameters
+        roles TEXT NOT NULL,
+        servers TEXT,                   -- as in token
+        created_us INTEGER NOT NULL,
+        disabled_us INTEGER
+    ) STRICT, WITHOUT ROWID;
+    CREATE TABLE session (
+        hash BLOB PRIMARY KEY,          -- SHA-256 of the cookie
+        kind TEXT NOT NULL,             -- 'account', 'token' or 'link'
+        reference TEXT NOT NULL,        -- name of the account, number of the token
+        csrf TEXT NOT NULL,
+        expires_us INTEGER NOT NULL
+    ) STRICT, WITHOUT ROWID;
+    CREATE TABLE sign_in_link (
+        hash BLOB PRIMARY KEY,
+        expires_us INTEGER NOT NULL
+    ) STRICT, WITHOUT ROWID;
+",
 ];
 
 /// Brings the tables up to date. Two processes may do it at the same time.

@@ -16,6 +16,16 @@ fn it_serves_and_stops_in_order() {
 }
 
 #[test]
+fn the_first_start_prints_a_link_until_there_is_an_administrator() {
+    let mut hub = Hub::start();
+    let link = hub.link().expect("a link");
+    assert!(link.contains("/sign-in#tacho_signin_"), "{link}");
+    hub.token(&["--role", "admin"]);
+    hub.spawn(&[]);
+    assert_eq!(hub.link(), None);
+}
+
+#[test]
 fn two_hubs_do_not_share_a_directory() {
     let hub = Hub::start();
     let second = std::process::Command::new(HUB)
