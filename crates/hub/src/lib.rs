@@ -3,6 +3,7 @@
 //! | module | what it owns |
 //! |---|---|
 //! | [`accounts`] | accounts of people, sessions, the first sign-in |
+//! | [`alerts`] | alerts of the hub itself |
 //! | [`api`] | the HTTP API: router, errors, who a request is from |
 //! | [`cli`] | the command line of `tacho-hub` |
 //! | [`commands`] | what the subcommands do |
@@ -19,6 +20,7 @@
 //! | [`clock`] | the time of day |
 
 pub mod accounts;
+pub mod alerts;
 pub mod api;
 pub mod cli;
 pub mod clock;

@@ -85,7 +85,7 @@ pub fn find(database: &Database, text: &str, now_us: i64) -> Result<Option<Token
     if !text.starts_with(PREFIX) {
         return Ok(None);
     }
-    one(database, "hash = ?1", &params![hash(text), now_us])
+    one(database, "hash = ?1", params![hash(text), now_us])
 }
 
 /// What a token is for, by its number, if it is neither revoked nor expired.
@@ -97,7 +97,7 @@ pub fn grant(
     id: i64,
     now_us: i64,
 ) -> Result<Option<TokenGrant>, DatabaseError> {
-    Ok(one(database, "id = ?1", &params![id, now_us])?.map(|token| token.grant))
+    Ok(one(database, "id = ?1", params![id, now_us])?.map(|token| token.grant))
 }
 
 /// Ends all tokens with a name.

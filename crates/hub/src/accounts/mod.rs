@@ -118,7 +118,7 @@ pub fn find(database: &Database, name: &str) -> Result<Option<Account>, Database
     Ok(Some(Account { name: name.to_owned(), roles, scope }))
 }
 
-/// A token for the first sign-in, if nobody can administer the hub yet.
+/// A token for the first sign-in, as long as the hub has neither account nor administrator's token.
 ///
 /// # Errors
 /// The database or the system's random source fails.

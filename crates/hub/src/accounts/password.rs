@@ -20,8 +20,8 @@ pub enum PasswordError {
     Hash(String),
 }
 
-/// What is compared where there is no account.
-static NOBODY: LazyLock<Option<String>> = LazyLock::new(|| hash("nobody has this one").ok());
+/// Compared where there is no account.
+static DECOY: LazyLock<Option<String>> = LazyLock::new(|| hash("not a password").ok());
 
 /// The hash of a password, with its salt and parameters.
 ///
@@ -43,7 +43,7 @@ pub fn hash(password: &str) -> Result<String, PasswordError> {
 #[must_use]
 pub fn verify(hash: Option<&str>, password: &str) -> bool {
     let is_known = hash.is_some();
-    let Some(hash) = hash.or(NOBODY.as_deref()) else { return false };
+    let Some(hash) = hash.or(DECOY.as_deref()) else { return false };
     if password.len() > BYTES_MAX {
         return false;
     }
@@ -63,7 +63,7 @@ mod tests {
         assert!(hash.starts_with("$argon2id$v=19$m=19456,t=2,p=1$"), "{hash}");
         assert!(verify(Some(&hash), "correct horse battery"));
         assert!(!verify(Some(&hash), "correct horse batterY"));
-        assert!(!verify(None, "nobody has this one"));
+        assert!(!verify(None, "not a password"));
         assert!(!verify(Some("nonsense"), "nonsense"));
     }
 

@@ -13,7 +13,7 @@ use crate::tokens::{self, TokenError};
 pub const COOKIE: &str = "tacho_session";
 /// How long a session lasts, µs.
 pub const SESSION_US: i64 = 12 * 3600 * 1_000_000;
-/// Who signs in with the first link.
+/// User of a session that began with the first link.
 pub const SETUP_USER: &str = "setup";
 
 /// What a session belongs to.

@@ -3,6 +3,7 @@
 //! | module | requests |
 //! |---|---|
 //! | [`error`] | what an answer with an error looks like |
+//! | [`alerts`] | `/api/v1/alerts` |
 //! | [`caller`] | who a request is from: an argument of handlers |
 //! | [`headers`] | security headers of all answers |
 //! | [`health`] | `/healthz` |
@@ -13,6 +14,7 @@
 //!
 //! Every other path is a page of the web UI ([`crate::ui`]).
 
+pub mod alerts;
 pub mod caller;
 pub mod error;
 pub mod headers;
@@ -36,6 +38,8 @@ pub fn router(state: AppState) -> Router {
         .route("/healthz", get(health::health))
         .route("/metrics", get(metrics::metrics))
         .route("/api/v1/servers", get(servers::servers))
+        .route("/api/v1/alerts", get(alerts::list))
+        .route("/api/v1/alerts/{id}/acknowledge", post(alerts::acknowledge))
         .route("/api/v1/session", post(session::begin).delete(session::end))
         .route("/api/v1/me", get(session::me))
         .merge(shipping())

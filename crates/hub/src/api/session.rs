@@ -29,7 +29,7 @@ const PASSWORDS_MAX: usize = 2;
 /// Under this name attempts with tokens count.
 const TOKEN_USER: &str = "";
 
-/// What signing in needs.
+/// State of the handlers of signing in.
 #[derive(Clone)]
 pub struct SignIn {
     attempts: Arc<Attempts>,
@@ -134,7 +134,7 @@ pub async fn begin(
     Ok(([(header::SET_COOKIE, cookie)], Json(body)).into_response())
 }
 
-/// Who signs in. Blocks.
+/// The owner of the credentials. Blocks.
 fn owner(database: &Database, credentials: Credentials) -> Result<Option<Owner>, DatabaseError> {
     match credentials {
         Credentials::Token { token } if token.starts_with(LINK_PREFIX) => {

@@ -11,12 +11,13 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
 use crate::accounts;
+use crate::alerts::{Monitor, monitor::Inbox};
 use crate::api::{self, session::SignIn, ship::ShipState};
 use crate::cli::ServeArgs;
 use crate::clock::now_us;
 use crate::data::DataDirectory;
 use crate::database::Database;
-use crate::landing::{self, Incident, Landing};
+use crate::landing::{self, Landing};
 use crate::local::{self, LocalShippers};
 use crate::say::say;
 use crate::state::AppState;
@@ -44,13 +45,15 @@ pub fn run(args: &ServeArgs) -> anyhow::Result<()> {
         reserve_bytes: args.reserve_mib.saturating_mul(1 << 20),
         ..Default::default()
     };
-    let on_incident = Arc::new(|incident: Incident| say(&incident.to_string()));
-    let landing = Landing::open(Arc::clone(&data), options, on_incident)
+    let inbox = Inbox::new();
+    let landing = Landing::open(Arc::clone(&data), options, inbox.reporter())
         .with_context(|| format!("cannot read the replica {}", data.replica().display()))?;
     let verification = Verification::default();
     let _verifier = verification
         .start(Arc::clone(&data), database.clone(), landing.subscribe())
         .context("cannot start the thread of the verifier")?;
+    let _monitor = Monitor::start(inbox, database.clone(), landing.clone(), verification.clone())
+        .context("cannot start the thread of the monitor")?;
     let (stop, stopping) = watch::channel(false);
     let state = AppState {
         database,

@@ -213,6 +213,13 @@ fn a_changed_log_is_broken() {
     let seen = wait_for(&hub, &token, |it| it["seal"] == "broken");
     assert!(seen["seal_message"].as_str().unwrap().contains("another root key"), "{seen}");
     assert_eq!(seen["state"], "broken");
+    // The fork, the broken seal, and the shipper that has ended.
+    let rules = ["seal_broken", "shipper_stopped"];
+    while !rules.iter().all(|rule| hub.get("/api/v1/alerts?state=open", &token).contains(rule)) {
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    let alerts = hub.get("/api/v1/alerts", &token);
+    assert!(alerts.contains("\"rule\":\"tampered\""), "{alerts}");
 }
 
 #[test]
