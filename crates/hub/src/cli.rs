@@ -48,6 +48,16 @@ pub struct ServeArgs {
     /// Address and port to listen on. Port 0: any free one, which is printed
     #[arg(long, value_name = "IP:PORT", default_value = "127.0.0.1:7780")]
     pub listen: SocketAddr,
+    /// Certificate of the hub, and those between it and its authority (PEM); needed to listen on an
+    /// address that is not loopback
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    pub tls_cert: Option<PathBuf>,
+    /// Key of the certificate (PEM)
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub tls_key: Option<PathBuf>,
+    /// Connections that one address may have at a time
+    #[arg(long, value_name = "NUMBER", default_value_t = 256)]
+    pub connections_per_address: usize,
     /// Log directory of this machine, served without a shipper, as the server NAME [default: the
     /// name of this machine]; can be repeated
     #[arg(long = "log", value_name = "[NAME=]DIR")]

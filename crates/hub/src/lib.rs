@@ -10,6 +10,7 @@
 //! | [`data`] | the data directory: names, lock, permissions |
 //! | [`database`] | `hub.sqlite` and its migrations |
 //! | [`landing`] | receives logs into the replica |
+//! | [`listener`] | connections: TLS, limits |
 //! | [`local`] | log directories of this machine |
 //! | [`roles`] | who may do what |
 //! | [`say`] | messages on stderr |
@@ -28,6 +29,7 @@ pub mod commands;
 pub mod data;
 pub mod database;
 pub mod landing;
+pub mod listener;
 pub mod local;
 pub mod roles;
 pub mod say;

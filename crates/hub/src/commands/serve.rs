@@ -6,9 +6,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use axum::serve::ListenerExt as _;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
+use tokio_rustls::TlsAcceptor;
 
 use crate::accounts;
 use crate::alerts::{Monitor, monitor::Inbox};
@@ -18,6 +20,7 @@ use crate::clock::now_us;
 use crate::data::DataDirectory;
 use crate::database::Database;
 use crate::landing::{self, Landing};
+use crate::listener::{self, Listener};
 use crate::local::{self, LocalShippers};
 use crate::say::say;
 use crate::state::AppState;
@@ -25,17 +28,25 @@ use crate::verification::Verification;
 
 /// How long requests may still run after a signal to stop.
 const GRACE: Duration = Duration::from_secs(10);
+/// Open files and connections.
+const FILES_WANTED: u64 = 65_536;
 
 /// Serves until SIGTERM or SIGINT.
 ///
 /// # Errors
 /// The data directory, the database or the address cannot be used.
 pub fn run(args: &ServeArgs) -> anyhow::Result<()> {
+    let tls = match (&args.tls_cert, &args.tls_key) {
+        (Some(cert), Some(key)) => Some(listener::acceptor(cert, key)?),
+        _ => None,
+    };
     anyhow::ensure!(
-        args.listen.ip().is_loopback(),
-        "cannot listen on {}: without TLS the hub listens only on a loopback address",
+        tls.is_some() || args.listen.ip().is_loopback(),
+        "cannot listen on {}: without --tls-cert and --tls-key the hub listens only on a loopback \
+         address",
         args.listen
     );
+    raise_file_limit();
     let logs = local::named(&args.logs)?;
     let data = DataDirectory::open(&args.data.directory)?;
     let _lock = data.lock()?;
@@ -60,7 +71,7 @@ pub fn run(args: &ServeArgs) -> anyhow::Result<()> {
         data,
         ship: ShipState::new(landing),
         verification,
-        sign_in: SignIn::new(false),
+        sign_in: SignIn::new(tls.is_some()),
         stopping,
     };
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -72,7 +83,7 @@ pub fn run(args: &ServeArgs) -> anyhow::Result<()> {
         let local = local_listener(&state).await?;
         // Ends, with a last heartbeat, while its listener still answers.
         let shippers = LocalShippers::start(logs, &state.data, &state.database, local)?;
-        let result = serve(args, state).await;
+        let result = serve(args, state, tls).await;
         let ended = tokio::task::spawn_blocking(move || drop(shippers)).await;
         result.and(ended.context("a local shipper did not end"))
     });
@@ -81,7 +92,8 @@ pub fn run(args: &ServeArgs) -> anyhow::Result<()> {
     result
 }
 
-async fn serve(args: &ServeArgs, state: AppState) -> anyhow::Result<()> {
+async fn serve(args: &ServeArgs, state: AppState, tls: Option<TlsAcceptor>) -> anyhow::Result<()> {
+    let scheme = if tls.is_some() { "https" } else { "http" };
     let listener = TcpListener::bind(args.listen)
         .await
         .with_context(|| format!("cannot listen on {}", args.listen))?;
@@ -89,17 +101,32 @@ async fn serve(args: &ServeArgs, state: AppState) -> anyhow::Result<()> {
     let stopping = state.stopping.clone();
     // Scripts wait for this line. A closed stdout is no reason to stop.
     let mut stdout = std::io::stdout();
-    let _ = writeln!(stdout, "tacho-hub: listening on http://{address}");
+    let _ = writeln!(stdout, "tacho-hub: listening on {scheme}://{address}");
     if let Some(link) = accounts::first_link(&state.database, now_us())? {
         let text = "sign in within 15 minutes, as administrator and auditor:";
-        let _ = writeln!(stdout, "tacho-hub: {text} http://{address}/sign-in#{link}");
+        let _ = writeln!(stdout, "tacho-hub: {text} {scheme}://{address}/sign-in#{link}");
     }
     let service = api::router(state).into_make_service_with_connect_info::<SocketAddr>();
+    // `tap_io` passes the client's address on.
+    let listener = Listener::new(listener, tls, args.connections_per_address)?.tap_io(|_| {});
     let server = axum::serve(listener, service);
     let server = server.with_graceful_shutdown(until_stopped(stopping.clone()));
     tokio::select! {
         result = server => result.context("the listener failed"),
         () = grace_is_over(stopping) => Ok(()),
+    }
+}
+
+/// Files and connections need descriptors; the default limit is for programs that use select(2).
+fn raise_file_limit() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let now = getrlimit(Resource::Nofile);
+    let wanted = now.maximum.map_or(FILES_WANTED, |maximum| maximum.min(FILES_WANTED));
+    if now.current.is_some_and(|current| current < wanted) {
+        let limit = Rlimit { current: Some(wanted), maximum: now.maximum };
+        if let Err(error) = setrlimit(Resource::Nofile, limit) {
+            say(&format!("cannot raise the limit of open files: {error}"));
+        }
     }
 }
 

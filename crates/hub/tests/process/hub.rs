@@ -46,7 +46,7 @@ impl Hub {
         let mut stdout = BufReader::new(child.stdout.take().unwrap());
         stdout.read_line(&mut line).unwrap();
         self.stdout = Some(stdout);
-        let (_, address) = line.trim_end().split_once("http://").expect(&line);
+        let (_, address) = line.trim_end().split_once("://").expect(&line);
         self.address = address.to_owned();
         self.child = Some(child);
     }
@@ -121,14 +121,26 @@ pub struct Shipping {
 impl Shipping {
     /// Ships `log` as `origin`.
     pub fn start(hub: &Hub, log: &Path, origin: &str, once: bool) -> Self {
+        Self::to(hub, &format!("http://{}", hub.address), None, log, origin, once)
+    }
+
+    /// The same, to a URL, trusting an authority.
+    pub fn to(
+        hub: &Hub,
+        url: &str,
+        ca: Option<&Path>,
+        log: &Path,
+        origin: &str,
+        once: bool,
+    ) -> Self {
         let token = hub.token(&["--role", "agent", "--server", origin]);
         let token_file = hub.data.path().join(format!("token-{origin}"));
         std::fs::write(&token_file, token).unwrap();
         let client = Client::new(&ClientOptions {
-            address: format!("http://{}", hub.address).parse().unwrap(),
+            address: url.parse().unwrap(),
             origin: origin.parse().unwrap(),
             token_file,
-            ca: None,
+            ca: ca.map(Path::to_owned),
         });
         let (stop, said): (Arc<AtomicBool>, Arc<Mutex<Vec<String>>>) = Default::default();
         let heard = Arc::clone(&said);

@@ -5,6 +5,7 @@ mod hub;
 #[expect(dead_code, reason = "the support of another crate's tests")]
 mod recorder;
 mod shipping;
+mod tls;
 
 use hub::{HUB, Hub};
 
