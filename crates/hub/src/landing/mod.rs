@@ -280,6 +280,12 @@ impl Landing {
         &self.shared.counters
     }
 
+    /// Free bytes of the disk below which bodies are refused.
+    #[must_use]
+    pub fn reserve_bytes(&self) -> u64 {
+        self.shared.options.reserve_bytes
+    }
+
     /// The data directory.
     #[must_use]
     pub fn data(&self) -> &DataDirectory {
