@@ -3,22 +3,29 @@
 //! | module | requests |
 //! |---|---|
 //! | [`error`] | what an answer with an error looks like |
+//! | [`alerts`] | `/api/v1/alerts` |
 //! | [`caller`] | who a request is from: an argument of handlers |
+//! | [`headers`] | security headers of all answers |
 //! | [`health`] | `/healthz` |
 //! | [`metrics`] | `/metrics` |
 //! | [`servers`] | `/api/v1/servers` |
+//! | [`session`] | `/api/v1/session`, `/api/v1/me` |
 //! | [`ship`] | shipping: `/api/v1/origins/…` |
 //!
 //! Every other path is a page of the web UI ([`crate::ui`]).
 
+pub mod alerts;
 pub mod caller;
 pub mod error;
+pub mod headers;
 pub mod health;
 pub mod metrics;
 pub mod servers;
+pub mod session;
 pub mod ship;
 
 use axum::Router;
+use axum::middleware::map_response;
 use axum::routing::{get, post, put};
 
 use crate::state::AppState;
@@ -31,13 +38,28 @@ pub fn router(state: AppState) -> Router {
         .route("/healthz", get(health::health))
         .route("/metrics", get(metrics::metrics))
         .route("/api/v1/servers", get(servers::servers))
+        .route("/api/v1/alerts", get(alerts::list))
+        .route("/api/v1/alerts/{id}/acknowledge", post(alerts::acknowledge))
+        .route("/api/v1/session", post(session::begin).delete(session::end))
+        .route("/api/v1/me", get(session::me))
+        .merge(shipping())
+        .fallback(crate::ui::answer)
+        .method_not_allowed_fallback(error::method_not_allowed)
+        .layer(map_response(headers::secure))
+        .with_state(state)
+}
+
+/// Only what shippers need: for the listener of local logs.
+pub fn shipping_router(state: AppState) -> Router {
+    shipping().fallback(error::not_found).with_state(state)
+}
+
+fn shipping() -> Router<AppState> {
+    Router::new()
         .route("/api/v1/origins/{origin}", get(ship::state))
         .route("/api/v1/origins/{origin}/files/{name}", put(ship::put))
         .route("/api/v1/origins/{origin}/generations", post(ship::begin_generation))
         .route("/api/v1/origins/{origin}/heartbeat", post(ship::heartbeat))
-        .fallback(crate::ui::answer)
-        .method_not_allowed_fallback(error::method_not_allowed)
-        .with_state(state)
 }
 
 #[cfg(test)]

@@ -30,7 +30,7 @@ const MEMORY_WAIT: Duration = Duration::from_secs(5);
 /// How long a body may take to arrive.
 const BODY_WAIT: Duration = Duration::from_secs(60);
 
-/// What handlers of shipping need.
+/// State of the handlers of shipping.
 #[derive(Clone)]
 pub struct ShipState {
     landing: Landing,

@@ -32,7 +32,14 @@ impl Hub {
         let landing = Landing::open(Arc::clone(&data), options, Arc::new(|_| {})).unwrap();
         let ship = ship::ShipState::new(landing);
         let verification = Verification::default();
-        let state = AppState { database, data, ship, verification, stopping };
+        let state = AppState {
+            database,
+            data,
+            ship,
+            verification,
+            sign_in: session::SignIn::new(false),
+            stopping,
+        };
         Self { _directory: directory, state }
     }
 

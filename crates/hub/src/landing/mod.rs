@@ -100,7 +100,7 @@ struct Entry {
     replica: Arc<tokio::sync::Mutex<Replica>>,
     requests: Semaphore,
     shippers: Mutex<Shippers>,
-    /// What others see without waiting for a request.
+    /// Readable without waiting for a request.
     view: RwLock<OriginView>,
 }
 
@@ -278,6 +278,12 @@ impl Landing {
     #[must_use]
     pub fn counters(&self) -> &Counters {
         &self.shared.counters
+    }
+
+    /// Free bytes of the disk below which bodies are refused.
+    #[must_use]
+    pub fn reserve_bytes(&self) -> u64 {
+        self.shared.options.reserve_bytes
     }
 
     /// The data directory.

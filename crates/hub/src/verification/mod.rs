@@ -268,7 +268,7 @@ fn settle(followed: &mut Followed, seal: &mut Seal) {
     }
 }
 
-/// The root key that the origin began with. The first one that is seen counts from then on.
+/// The root key that the origin began with. The first one counts from then on.
 fn pinned(
     database: &Database,
     origin: &Origin,

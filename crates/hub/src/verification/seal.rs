@@ -120,7 +120,7 @@ impl Seal {
             state: SealState::of(state),
             word: state.word(),
             message: worst.map(ToString::to_string).unwrap_or_default(),
-            // A rotated file whose successor has not come yet.
+            // A rotated file whose successor has not arrived yet.
             may_be_transit: state == State::Truncated,
             findings: report.findings.iter().take(FINDINGS_MAX).map(ToString::to_string).collect(),
             checkpoint: checkpoint.map(|(checkpoint, _)| (checkpoint.seq, checkpoint.time_s)),

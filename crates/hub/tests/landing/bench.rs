@@ -7,7 +7,7 @@ use axum::body::Body;
 use axum::http::{self, StatusCode};
 use http_body_util::BodyExt as _;
 use serde_json::{Value, json};
-use tacho_hub::api::{self, ship::ShipState};
+use tacho_hub::api::{self, session::SignIn, ship::ShipState};
 use tacho_hub::data::DataDirectory;
 use tacho_hub::database::Database;
 use tacho_hub::landing::{self, Incident, Landing};
@@ -113,8 +113,19 @@ impl Bench {
         let (_, stopping) = tokio::sync::watch::channel(false);
         let ship = ShipState::new(landing.clone());
         let verification = Verification::default();
-        let state = AppState { database, data: directory, ship, verification, stopping };
+        let state = AppState {
+            database,
+            data: directory,
+            ship,
+            verification,
+            sign_in: SignIn::new(false),
+            stopping,
+        };
         Self { data, token: agent, auditor, state, landing, incidents }
+    }
+
+    pub fn state(&self) -> AppState {
+        self.state.clone()
     }
 
     /// The same directory with another hub.

@@ -213,4 +213,34 @@ fn a_changed_log_is_broken() {
     let seen = wait_for(&hub, &token, |it| it["seal"] == "broken");
     assert!(seen["seal_message"].as_str().unwrap().contains("another root key"), "{seen}");
     assert_eq!(seen["state"], "broken");
+    // The fork, the broken seal, and the shipper that has ended.
+    let rules = ["seal_broken", "shipper_stopped"];
+    while !rules.iter().all(|rule| hub.get("/api/v1/alerts?state=open", &token).contains(rule)) {
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    let alerts = hub.get("/api/v1/alerts", &token);
+    assert!(alerts.contains("\"rule\":\"tampered\""), "{alerts}");
+}
+
+#[test]
+fn a_local_log_needs_no_shipper() {
+    let mut hub = Hub::start();
+    let token = hub.token(&["--role", "admin"]);
+    let mut log = Log::new(Recorder::new(5));
+    log.recorder.lines(3);
+    log.recorder.checkpoint(CheckpointReason::Interval);
+    log.save();
+    let argument = format!("db1={}", log.path().display());
+    hub.stop();
+    hub.spawn(&["--log", &argument]);
+    wait_for(&hub, &token, |it| it["verified_to_seq"] == 3);
+    log.recorder.lines(3);
+    log.recorder.stop();
+    log.save();
+    wait_for(&hub, &token, |it| it["verified_to_seq"] == 6);
+    assert_eq!(hub.stop(), Some(0));
+    assert_same(log.path(), &hub.replica("db1", 1));
+    assert!(!hub.data.path().join("local/db1.token").exists());
+    hub.spawn(&["--log", &argument]);
+    wait_for(&hub, &token, |it| it["verified_to_seq"] == 6);
 }
