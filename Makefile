@@ -57,7 +57,7 @@ test-this: setup-test build
 	tests/preload/self_test.sh
 	scripts/instructions.py
 	adapters/mariadb/tests/figures/run.py kinds quick
-	# One run shall say all that is wrong.
+	# One run reports everything that is wrong.
 	cargo test --workspace --exclude tacho-tests --exclude tacho-tidy --no-fail-fast
 	cargo test -p tacho-tests --lib --bins
 	cargo test -p tacho-tests --doc

@@ -186,6 +186,63 @@ int list() {
     return 0;
 }
 
+struct Measured {
+    double accepted_s = 0;
+    double in_file_s = 0;
+    double writer_cpu_s = 0;
+    double producers_cpu_s = 0;
+    double kernel_cpu_s = 0;
+    std::vector<uint32_t> samples_ns;
+};
+
+// All threads begin together; each hands over `per_thread` records.
+Measured measure(Logger& logger, unsigned thread_count, size_t record_bytes, uint64_t per_thread,
+                 int64_t think_ns) {
+    std::vector<Source> sources;
+    std::vector<Produced> produced(thread_count);
+    // Records point into their source: it must not move.
+    sources.reserve(thread_count);
+    for (unsigned i = 0; i < thread_count; i++) {
+        sources.emplace_back(record_bytes, i);
+        produced[i].samples_ns.reserve(per_thread / sample_every + 1);
+    }
+    std::atomic<unsigned> ready{0};
+    std::atomic<bool> go{false};
+    std::vector<std::thread> threads;
+    for (unsigned i = 0; i < thread_count; i++) {
+        threads.emplace_back([&, i] {
+            logger.begin();
+            ready++;
+            while (!go) {
+                usleep(100);
+            }
+            produce(logger, sources[i], per_thread, think_ns, produced[i]);
+        });
+    }
+    while (ready != thread_count) {
+        usleep(100);
+    }
+    Measured out;
+    const Cpu before = cpu();
+    const int64_t start_ns = now_ns(CLOCK_MONOTONIC);
+    go = true;
+    for (std::thread& thread : threads) {
+        thread.join();
+    }
+    out.accepted_s = static_cast<double>(now_ns(CLOCK_MONOTONIC) - start_ns) * 1e-9;
+    logger.finish();
+    out.in_file_s = static_cast<double>(now_ns(CLOCK_MONOTONIC) - start_ns) * 1e-9;
+    const Cpu after = cpu();
+    for (const Produced& one : produced) {
+        out.producers_cpu_s += static_cast<double>(one.cpu_ns) * 1e-9;
+        out.samples_ns.insert(out.samples_ns.end(), one.samples_ns.begin(), one.samples_ns.end());
+    }
+    out.writer_cpu_s = std::max(after.all_s - before.all_s - out.producers_cpu_s, 0.0);
+    out.kernel_cpu_s = after.kernel_s - before.kernel_s;
+    std::sort(out.samples_ns.begin(), out.samples_ns.end());
+    return out;
+}
+
 } // namespace
 
 int main(int argc, char** argv) {
@@ -214,52 +271,13 @@ int main(int argc, char** argv) {
     }
 
     const uint64_t per_thread = records / setup.threads;
-    std::vector<Source> sources;
-    std::vector<Produced> produced(setup.threads);
-    // Records point into their source: it must not move.
-    sources.reserve(setup.threads);
-    for (unsigned i = 0; i < setup.threads; i++) {
-        sources.emplace_back(record_bytes, i);
-        produced[i].samples_ns.reserve(per_thread / sample_every + 1);
-    }
-    std::atomic<unsigned> ready{0};
-    std::atomic<bool> go{false};
-    std::vector<std::thread> threads;
-    for (unsigned i = 0; i < setup.threads; i++) {
-        threads.emplace_back([&, i] {
-            logger->begin();
-            ready++;
-            while (!go) {
-                usleep(100);
-            }
-            produce(*logger, sources[i], per_thread, think_ns, produced[i]);
-        });
-    }
-    while (ready != setup.threads) {
-        usleep(100);
-    }
-    const Cpu before = cpu();
-    const int64_t start_ns = now_ns(CLOCK_MONOTONIC);
-    go = true;
-    for (std::thread& thread : threads) {
-        thread.join();
-    }
-    const int64_t accepted_ns = now_ns(CLOCK_MONOTONIC) - start_ns;
-    logger->finish();
-    const int64_t in_file_ns = now_ns(CLOCK_MONOTONIC) - start_ns;
-    const Cpu after = cpu();
+    const Measured measured = measure(*logger, setup.threads, record_bytes, per_thread, think_ns);
     rusage usage;
     getrusage(RUSAGE_SELF, &usage);
 
-    double cpu_producers = 0;
-    std::vector<uint32_t> samples;
-    for (const Produced& one : produced) {
-        cpu_producers += static_cast<double>(one.cpu_ns) * 1e-9;
-        samples.insert(samples.end(), one.samples_ns.begin(), one.samples_ns.end());
-    }
-    std::sort(samples.begin(), samples.end());
     const int64_t clock_ns = clock_cost_ns();
     const auto at = [&](size_t per_mille) {
+        const std::vector<uint32_t>& samples = measured.samples_ns;
         const int64_t ns = samples[(samples.size() - 1) * per_mille / 1000];
         return std::max<int64_t>(ns - clock_ns, 0);
     };
@@ -274,10 +292,8 @@ int main(int argc, char** argv) {
            ",\"call_ns_p99\":%" PRId64 ",\"call_ns_p999\":%" PRId64
            ",\"producers_cpu_s\":%.4f,\"writer_cpu_s\":%.4f,\"kernel_cpu_s\":%.4f,\"file_bytes\":"
            "%" PRIu64 ",\"resident_kib\":%ld}\n",
-           name.c_str(), record_bytes, expected, setup.threads,
-           static_cast<double>(accepted_ns) * 1e-9, static_cast<double>(in_file_ns) * 1e-9, at(500),
-           at(990), at(999), cpu_producers,
-           std::max(after.all_s - before.all_s - cpu_producers, 0.0),
-           after.kernel_s - before.kernel_s, files.bytes, usage.ru_maxrss);
+           name.c_str(), record_bytes, expected, setup.threads, measured.accepted_s,
+           measured.in_file_s, at(500), at(990), at(999), measured.producers_cpu_s,
+           measured.writer_cpu_s, measured.kernel_cpu_s, files.bytes, usage.ru_maxrss);
     return 0;
 }

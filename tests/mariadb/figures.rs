@@ -94,7 +94,7 @@ fn figures_are_those_of_the_performance_schema() {
         }
     }
     // The server ends a statement, which makes its row, after it has answered: only when the thread
-    // has gone do all of its statements have one. The history keeps them, but not the connection's id.
+    // has gone do all of its statements have one. The history keeps them.
     let mut root = server.connect().expect("a connection");
     let thread: u64 = root
         .exec_first(

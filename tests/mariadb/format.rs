@@ -346,6 +346,13 @@ fn the_next_server_completes_the_files_of_a_killed_one() {
             server.restart().expect("started again");
             running.stop().expect("a tally");
         }
+        // A stop does not wait for them forever.
+        let mut conn = server.connect().expect("a connection");
+        wait::until("nothing waits", || {
+            let status = client::status(&mut conn, "Tacho_format_behind_bytes").expect("status");
+            status["Tacho_format_behind_bytes"] == "0"
+        });
+        drop(conn);
         server.stop().expect("stopped");
         assert_whole(&log, format);
         assert!(harm_count > 0, "nothing was put right");

@@ -16,6 +16,7 @@ mod filter;
 mod header;
 mod listener;
 mod lock_wait;
+mod opening;
 mod outside;
 mod priority;
 mod recorder;

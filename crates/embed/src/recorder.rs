@@ -4,17 +4,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::thread::JoinHandle;
-use std::time::Duration;
 
 use tacho_filter::compile::Server;
-use tacho_logdir::LogFiles;
 use tacho_probe::Probe;
 use tacho_record::EventKind;
 use tacho_recorder::arena_file::ArenaFile;
-use tacho_recorder::arena_list;
 use tacho_recorder::control::{ConfigChange, Control, Log, Severity, Status, Who};
-use tacho_recorder::opening::{self, OpenError};
-use tacho_recorder::recover::{self, RecoverError};
 use tacho_recorder::writer::Writer;
 use tacho_ring::arena::Arena;
 use tacho_ring::layout::{NAME_COUNT, NameEntry, Settings as ArenaSettings};
@@ -26,7 +21,7 @@ use crate::config;
 use crate::encryption::{self, Mode};
 use crate::faults::{Fault, Faults};
 use crate::filter::Filters;
-use crate::lock_wait::LockWait;
+use crate::opening::{self, Failure};
 use crate::outside::Outside;
 use crate::rewrite::{self, List, Rewriting};
 use crate::supervisor::Supervisor;
@@ -78,30 +73,8 @@ pub struct Recorder {
 /// Distinguishes the arenas of this process.
 static INSTANCES: AtomicU64 = AtomicU64::new(0);
 
-type Failure = Box<dyn std::error::Error>;
-
 fn log() -> Log {
     Box::new(error_log::write)
-}
-
-/// Opens the log. Waits for a recorder outside the server that recovers what a dead server left.
-fn open(config: &Config) -> Result<(LogFiles, u64), OpenError> {
-    let mut wait = LockWait::new(&config.log_directory, config.external);
-    let Config { log_directory, signing_key_file, .. } = config;
-    let names = SettingNames::of_server(&config.server);
-    loop {
-        let is_ending = config.ending.is_some_and(|it| it.load(Ordering::Relaxed) != 0);
-        match opening::open(log_directory, signing_key_file, names, &error_log::write) {
-            Err(error) if error.locked_by().is_some() && !is_ending && wait.continues(&error) => {
-                std::thread::sleep(Duration::from_millis(20));
-            }
-            opened => return opened,
-        }
-    }
-}
-
-fn canonical(directory: &Path) -> Result<PathBuf, Failure> {
-    std::fs::canonicalize(directory).map_err(|e| format!("{}: {e}", directory.display()).into())
 }
 
 /// Whether the setting is one of the arena's.
@@ -124,8 +97,8 @@ fn set_in_arena(settings: &ArenaSettings, setting: Setting, value: u64) -> bool 
 impl Recorder {
     /// Recovers what a crash left, creates the arena, starts the writer.
     pub fn start(config: &Config) -> Result<Recorder, Failure> {
-        let (files, last_seq) = open(config)?;
-        let log_directory = canonical(&config.log_directory)?;
+        let (files, last_seq) = opening::open_log(config)?;
+        let log_directory = opening::canonical(&config.log_directory)?;
         let control = Arc::new(Control::default());
         let names = SettingNames::of_server(&config.server);
         control.set_names(names);
@@ -135,37 +108,10 @@ impl Recorder {
         // what the last server did not write.
         let nothing = ArenaFile::placeholder()?;
         let writer = Writer::new(nothing.arena(), files, last_seq, control_too, status_too, log());
-        let (writer, recovered) =
-            recover::recover_all(writer, &config.arena_directory, &log_directory);
-        match recovered {
-            Ok(_) => {}
-            Err(error @ RecoverError::NotWritten(_)) => {
-                let text = format!("{error} until it can");
-                error_log::write(Severity::Warning, &text);
-            }
-            Err(error) => {
-                let text = format!("{error}. `tacho recover` can be run later");
-                error_log::write(Severity::Error, &text);
-            }
-        }
+        let writer = opening::recover(writer, config, &log_directory);
         // The recovered arenas no longer use memory.
         let writer = writer.with_arena(nothing.arena());
-        let arena_file = ArenaFile::create(
-            &config.arena_directory,
-            config.arena_bytes,
-            &log_directory,
-            &config.server,
-        )?;
-        // Before the first record: the next start may have another arena directory.
-        if let Err(error) = arena_list::add(&log_directory, arena_file.path()) {
-            let text = format!(
-                "{} cannot be written: {error}. If {} is changed after a crash, what the crash has \
-                 left will not be found",
-                log_directory.join(arena_list::NAME).display(),
-                names.name(Setting::ArenaDirectory)
-            );
-            error_log::write(Severity::Warning, &text);
-        }
+        let arena_file = opening::create_arena(config, &log_directory, names)?;
         exposure::warn(&log_directory);
         let arena = arena_file.arena();
         let mut writer = writer.with_arena(arena_file.new_source());

@@ -104,7 +104,7 @@ pub fn is_recovering(dir: &Path) -> bool {
     read.is_ok() && note.ends_with(RECOVERY)
 }
 
-/// Whether a writer, in any process, holds the lock of a directory; `None`: this cannot be found out.
+/// Whether a writer in any process holds the lock of a directory; `None`: unknown.
 #[must_use]
 pub fn is_locked(dir: &Path) -> Option<bool> {
     match File::open(dir.join(LOCK_FILE)) {

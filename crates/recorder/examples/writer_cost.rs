@@ -41,6 +41,7 @@ const JOIN: &str = "SELECT o.id, o.created_at, o.total_cents, c.name, c.email FR
 
 /// What the records of a statement look like.
 struct Shape {
+    name: &'static str,
     sql: &'static str,
     /// Start and end, or one record for both.
     pair: bool,
@@ -51,16 +52,21 @@ struct Shape {
 fn shape(name: &str) -> Option<Shape> {
     match name {
         // The records of a local point select of sysbench.
-        "select" => Some(Shape { sql: POINT_SELECT, pair: true, host: "localhost", ip: "" }),
+        "select" => {
+            Some(Shape { name: "select", sql: POINT_SELECT, pair: true, host: "localhost", ip: "" })
+        }
         // A statement of 200 bytes from an application server.
         "join" => Some(Shape {
+            name: "join",
             sql: &JOIN[..200],
             pair: true,
             host: "app-17.internal",
             ip: "10.20.30.40",
         }),
         // A command that is reported only at its end.
-        "point" => Some(Shape { sql: POINT_SELECT, pair: false, host: "localhost", ip: "" }),
+        "point" => {
+            Some(Shape { name: "point", sql: POINT_SELECT, pair: false, host: "localhost", ip: "" })
+        }
         _ => None,
     }
 }
@@ -203,6 +209,75 @@ fn main() {
     measure(&arguments);
 }
 
+/// Rounds that find nothing.
+fn measure_idle(writer: &mut Writer, producer: &mut Producer, rounds: usize) {
+    let shape = shape("select").expect("a shape");
+    producer.fill(&shape);
+    // Two rounds: the first empties the arena, the second takes idle chunks back.
+    assert!(writer.round() && writer.round());
+    let start = thread_seconds();
+    for _ in 0..rounds {
+        assert!(measured_round(writer));
+    }
+    let us = (thread_seconds() - start) * 1e6 / rounds as f64;
+    println!("idle: {us:.1} us per round");
+}
+
+/// Rounds that each empty a full arena.
+fn measure_lines(
+    writer: &mut Writer,
+    producer: &mut Producer,
+    status: &Status,
+    shape: &Shape,
+    rounds: usize,
+    directory: &Path,
+) {
+    producer.connect(shape);
+    assert!(writer.round());
+    let mut line_rates = Vec::new();
+    let (mut lines, mut filled, mut line_bytes) = (0, Filled::default(), 0);
+    for _ in 0..rounds {
+        let before = (
+            status.records_written.load(Ordering::Relaxed),
+            status.bytes_written.load(Ordering::Relaxed),
+        );
+        filled = producer.fill(shape);
+        let start = thread_seconds();
+        assert!(measured_round(writer));
+        let seconds = thread_seconds() - start;
+        lines = status.records_written.load(Ordering::Relaxed) - before.0;
+        line_bytes = (status.bytes_written.load(Ordering::Relaxed) - before.1) / lines.max(1);
+        line_rates.push(lines as f64 / seconds);
+        remove_complete_files(directory, status);
+    }
+    line_rates.sort_by(f64::total_cmp);
+    let per_line = filled.records as f64 / lines as f64;
+    let show = |what: &str, rate: f64| {
+        println!(
+            "{:7} {what:6} {:5.2} M records/s  {:5.2} M lines/s  {:4.0} MB/s  \
+             ({:.0} B/record, {line_bytes} B/line, {lines} lines per round)",
+            shape.name,
+            rate * per_line / 1e6,
+            rate / 1e6,
+            rate * line_bytes as f64 / 1e6,
+            filled.bytes as f64 / filled.records as f64,
+        );
+    };
+    show("best", line_rates[rounds - 1]);
+    show("median", line_rates[rounds / 2]);
+}
+
+/// The files are not measured: keeps the directory small.
+fn remove_complete_files(directory: &Path, status: &Status) {
+    for entry in std::fs::read_dir(directory).expect("the log directory") {
+        let path = entry.expect("a file").path();
+        let current = status.current_file.lock().expect("no thread panicked").clone();
+        if path.extension().is_some_and(|e| e == "jsonl") && path != Path::new(&current) {
+            std::fs::remove_file(&path).expect("removing a complete file");
+        }
+    }
+}
+
 fn measure(arguments: &[String]) {
     let [name, directory, rounds, rest @ ..] = arguments else {
         panic!(
@@ -247,57 +322,10 @@ fn measure(arguments: &[String]) {
     };
 
     if name == "idle" {
-        let shape = shape("select").expect("a shape");
-        producer.fill(&shape);
-        // Two rounds: the first empties the arena, the second takes idle chunks back.
-        assert!(writer.round() && writer.round());
-        let start = thread_seconds();
-        for _ in 0..rounds {
-            assert!(measured_round(&mut writer));
-        }
-        let us = (thread_seconds() - start) * 1e6 / rounds as f64;
-        println!("idle: {us:.1} us per round");
+        measure_idle(&mut writer, &mut producer, rounds);
     } else {
         let shape = shape(name).expect("select, join, point or idle");
-        producer.connect(&shape);
-        assert!(writer.round());
-        let mut line_rates = Vec::new();
-        let (mut lines, mut filled, mut line_bytes) = (0, Filled::default(), 0);
-        for _ in 0..rounds {
-            let before = (
-                status.records_written.load(Ordering::Relaxed),
-                status.bytes_written.load(Ordering::Relaxed),
-            );
-            filled = producer.fill(&shape);
-            let start = thread_seconds();
-            assert!(measured_round(&mut writer));
-            let seconds = thread_seconds() - start;
-            lines = status.records_written.load(Ordering::Relaxed) - before.0;
-            line_bytes = (status.bytes_written.load(Ordering::Relaxed) - before.1) / lines.max(1);
-            line_rates.push(lines as f64 / seconds);
-            // The files are not measured: keep the directory small.
-            for entry in std::fs::read_dir(&directory).expect("the log directory") {
-                let path = entry.expect("a file").path();
-                let current = status.current_file.lock().expect("no thread panicked").clone();
-                if path.extension().is_some_and(|e| e == "jsonl") && path != Path::new(&current) {
-                    std::fs::remove_file(&path).expect("removing a complete file");
-                }
-            }
-        }
-        line_rates.sort_by(f64::total_cmp);
-        let per_line = filled.records as f64 / lines as f64;
-        let show = |what: &str, rate: f64| {
-            println!(
-                "{name:7} {what:6} {:5.2} M records/s  {:5.2} M lines/s  {:4.0} MB/s  \
-                 ({:.0} B/record, {line_bytes} B/line, {lines} lines per round)",
-                rate * per_line / 1e6,
-                rate / 1e6,
-                rate * line_bytes as f64 / 1e6,
-                filled.bytes as f64 / filled.records as f64,
-            );
-        };
-        show("best", line_rates[rounds - 1]);
-        show("median", line_rates[rounds / 2]);
+        measure_lines(&mut writer, &mut producer, &status, &shape, rounds, &directory);
     }
     drop(writer);
     arena_file.remove().expect("removing the arena");

@@ -12,7 +12,7 @@ pub struct Spec {
     pub kind: Kind,
     /// `SET GLOBAL` can change it.
     pub is_dynamic: bool,
-    /// Who keeps the value.
+    /// The owner of the value.
     pub owner: Owner,
     /// Which servers have it.
     pub servers: Servers,
@@ -100,7 +100,7 @@ pub enum Content {
     List,
 }
 
-/// Who keeps the value of a setting.
+/// The owner of a setting's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Owner {
     /// The adapter. The recorder gets it when it starts, or by a function of its own.
@@ -136,7 +136,7 @@ impl Spec {
         }
     }
 
-    /// What most settings are: dynamic, on all servers, for the writer.
+    /// The kind of most settings: dynamic, on all servers, for the writer.
     const fn new(name: &'static str, kind: Kind) -> Spec {
         Spec { name, help: "", kind, is_dynamic: true, owner: Owner::Writer, servers: Servers::All }
     }

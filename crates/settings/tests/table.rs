@@ -1,4 +1,4 @@
-//! Zone: outside. What every row of the table keeps to.
+//! Zone: outside. Rules that every row of the table obeys.
 
 use std::collections::BTreeSet;
 

@@ -18,7 +18,7 @@ impl File {
         Self { path: path.to_owned(), text: text.to_owned() }
     }
 
-    /// What comes after the last dot of the name, or the whole name if it has none.
+    /// The part after the last dot of the name, or the whole name if it has none.
     pub fn extension(&self) -> &str {
         let name = self.path.rsplit('/').next().unwrap_or(&self.path);
         name.rsplit('.').next().unwrap_or(name)

@@ -295,27 +295,36 @@ impl Server {
                 self.writer.round();
             }
             Op::Room(room_bytes) => world.fs.set_room(room_bytes),
-            Op::Succeed { last_round, ref deaths } => {
-                if let Some((operations, bytes)) = last_round {
-                    world.fs.fault_after(operations, Fault::Die(bytes));
-                    self.writer.round();
-                }
-                let mut deaths = deaths.iter();
-                loop {
-                    world.fs.restart_process();
-                    if let Some((operations, bytes)) = deaths.next() {
-                        world.fs.fault_after(*operations, Fault::Die(*bytes));
-                    } else {
-                        world.fs.repair();
-                    }
-                    if self.succeed(world) && !world.fs.is_dead() {
-                        break;
-                    }
-                }
-                // A fault that was planned and did not happen.
+            Op::Succeed { last_round, ref deaths } => self.succeed_after(world, last_round, deaths),
+        }
+    }
+
+    /// The writer dies in its last round, if that is given; then its successors die, each after so
+    /// many operations and bytes. The last one stays.
+    fn succeed_after(
+        &mut self,
+        world: &mut World,
+        last_round: Option<(u64, usize)>,
+        deaths: &[(u64, usize)],
+    ) {
+        if let Some((operations, bytes)) = last_round {
+            world.fs.fault_after(operations, Fault::Die(bytes));
+            self.writer.round();
+        }
+        let mut deaths = deaths.iter();
+        loop {
+            world.fs.restart_process();
+            if let Some((operations, bytes)) = deaths.next() {
+                world.fs.fault_after(*operations, Fault::Die(*bytes));
+            } else {
                 world.fs.repair();
             }
+            if self.succeed(world) && !world.fs.is_dead() {
+                break;
+            }
         }
+        // A fault that was planned and did not happen.
+        world.fs.repair();
     }
 
     /// Another writer takes over. `false`: the log could not be opened.

@@ -1,0 +1,98 @@
+//! Who a request is from.
+
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, header};
+use tacho_ship::protocol::{Code, Origin};
+
+use super::ApiError;
+use crate::clock::now_us;
+use crate::roles::{Role, Roles, Scope};
+use crate::state::AppState;
+use crate::tokens;
+
+/// The sender of a request, who has been authenticated. A handler has it as an argument, and asks
+/// it before it does anything.
+#[derive(Clone, Debug)]
+pub struct Caller {
+    /// The account, or the name of the token.
+    pub user: String,
+    /// What it may do.
+    pub roles: Roles,
+    /// Which servers it may see.
+    pub scope: Scope,
+}
+
+impl Caller {
+    /// Permits shipping to an origin.
+    ///
+    /// # Errors
+    /// The token is another one.
+    pub fn may_ship(&self, origin: &Origin) -> Result<(), ApiError> {
+        if self.roles.has(Role::Agent) && self.scope.has(origin) {
+            return Ok(());
+        }
+        Err(ApiError::forbidden(format!("the token does not permit shipping to {origin}")))
+    }
+
+    /// Permits searching records, at least without literals.
+    ///
+    /// # Errors
+    /// The caller is a shipper or an administrator.
+    pub fn may_search(&self) -> Result<(), ApiError> {
+        self.require(self.roles.may_search(), "viewer or auditor")
+    }
+
+    /// Permits seeing statements with their literals.
+    ///
+    /// # Errors
+    /// The caller is not an auditor.
+    pub fn may_see_statements(&self) -> Result<(), ApiError> {
+        self.require(self.roles.may_see_statements(), "auditor")
+    }
+
+    /// Permits changing accounts and settings.
+    ///
+    /// # Errors
+    /// The caller is not an administrator.
+    pub fn may_administer(&self) -> Result<(), ApiError> {
+        self.require(self.roles.may_administer(), "admin")
+    }
+
+    /// Permits seeing the state of servers and alerts.
+    ///
+    /// # Errors
+    /// The caller is a shipper.
+    pub fn may_see_state(&self) -> Result<(), ApiError> {
+        self.require(self.roles.may_see_state(), "viewer, auditor or admin")
+    }
+
+    fn require(&self, is_permitted: bool, role: &str) -> Result<(), ApiError> {
+        if is_permitted {
+            return Ok(());
+        }
+        Err(ApiError::forbidden(format!("this needs the role {role}; you have {}", self.roles)))
+    }
+}
+
+impl FromRequestParts<AppState> for Caller {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, ApiError> {
+        let Some(text) = bearer(&parts.headers) else {
+            return Err(ApiError::new(Code::Token, "a token is needed: Authorization: Bearer"));
+        };
+        // A look into an index in memory: not worth another thread.
+        let token = tokens::find(&state.database, text, now_us())?.ok_or_else(|| {
+            ApiError::new(Code::Token, "the token is unknown, revoked or expired")
+        })?;
+        let grant = token.grant;
+        Ok(Self { user: grant.name, roles: grant.roles, scope: grant.scope })
+    }
+}
+
+fn bearer(headers: &HeaderMap) -> Option<&str> {
+    let value = headers.get(header::AUTHORIZATION)?.to_str().ok()?;
+    let (scheme, token) = value.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
+}

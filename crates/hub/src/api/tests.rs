@@ -1,0 +1,80 @@
+//! Requests without a network.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::http::{Request, StatusCode};
+use http_body_util::BodyExt as _;
+use serde_json::Value;
+use tower::ServiceExt as _;
+
+use super::*;
+use crate::data::DataDirectory;
+use crate::database::Database;
+use crate::roles::{Roles, Scope};
+use crate::tokens::{self, TokenGrant};
+
+struct Hub {
+    _directory: tempfile::TempDir,
+    state: AppState,
+}
+
+impl Hub {
+    fn new() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let data = DataDirectory::open(directory.path()).unwrap();
+        let database = Database::open(&data.database()).unwrap();
+        let (_, stopping) = tokio::sync::watch::channel(false);
+        let state = AppState { database, data: Arc::new(data), stopping };
+        Self { _directory: directory, state }
+    }
+
+    fn token(&self, roles: &str) -> String {
+        let roles: Roles = roles.parse().unwrap();
+        let grant = TokenGrant { name: "t".into(), roles, scope: Scope::All, expires_us: None };
+        tokens::create(&self.state.database, &grant, 0).unwrap()
+    }
+
+    async fn get(&self, path: &str, token: Option<&str>) -> (StatusCode, String) {
+        async fn who(caller: Caller) -> Result<String, ApiError> {
+            caller.may_search()?;
+            Ok(caller.roles.to_string())
+        }
+        let who = Router::new().route("/who", get(who)).with_state(self.state.clone());
+        let router = router(self.state.clone()).merge(who);
+        let mut request = Request::get(path);
+        if let Some(token) = token {
+            request = request.header("authorization", format!("Bearer {token}"));
+        }
+        let answer = router.oneshot(request.body(Body::empty()).unwrap()).await.unwrap();
+        let status = answer.status();
+        let body = answer.into_body().collect().await.unwrap().to_bytes();
+        (status, String::from_utf8(body.to_vec()).unwrap())
+    }
+}
+
+fn code(body: &str) -> String {
+    let body: Value = serde_json::from_str(body).unwrap();
+    body["code"].as_str().unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn health_needs_no_token_and_unknown_paths_say_so() {
+    let hub = Hub::new();
+    assert_eq!(hub.get("/healthz", None).await, (StatusCode::OK, "ok\n".to_owned()));
+    let (status, body) = hub.get("/nothing", None).await;
+    assert_eq!((status, code(&body).as_str()), (StatusCode::NOT_FOUND, "not_found"));
+}
+
+#[tokio::test]
+async fn a_request_is_from_who_has_the_token() {
+    let hub = Hub::new();
+    let auditor = hub.token("auditor");
+    assert_eq!(hub.get("/who", Some(&auditor)).await, (StatusCode::OK, "auditor".to_owned()));
+    for bad in [None, Some("tacho_nonsense"), Some("")] {
+        let (status, body) = hub.get("/who", bad).await;
+        assert_eq!((status, code(&body).as_str()), (StatusCode::UNAUTHORIZED, "token"));
+    }
+    let (status, body) = hub.get("/who", Some(&hub.token("admin"))).await;
+    assert_eq!((status, code(&body).as_str()), (StatusCode::FORBIDDEN, "forbidden"));
+}

@@ -1,0 +1,75 @@
+//! The command line of `tacho-hub`.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+use tacho_ship::protocol::Origin;
+
+use crate::roles::Roles;
+
+/// Keep, verify and search the audit logs of many servers.
+#[derive(Parser, Debug)]
+#[command(name = "tacho-hub", version, propagate_version = true, max_term_width = 100)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The subcommands.
+#[derive(Subcommand, Debug)]
+pub enum Command {
+    /// Serve: receive logs, answer requests
+    Serve(ServeArgs),
+    /// Manage API tokens
+    #[command(subcommand)]
+    Token(TokenCommand),
+}
+
+/// Where everything is.
+#[derive(Args, Debug)]
+pub struct DataArgs {
+    /// Directory with everything that the hub keeps
+    #[arg(long = "data", value_name = "DIR")]
+    pub directory: PathBuf,
+}
+
+/// `tacho-hub serve`
+#[derive(Args, Debug)]
+pub struct ServeArgs {
+    /// Where everything is.
+    #[command(flatten)]
+    pub data: DataArgs,
+    /// Address and port to listen on. Port 0: any free one, which is printed
+    #[arg(long, value_name = "IP:PORT", default_value = "127.0.0.1:7780")]
+    pub listen: SocketAddr,
+}
+
+/// `tacho-hub token …`
+#[derive(Subcommand, Debug)]
+pub enum TokenCommand {
+    /// Make a token and print it; works beside a running hub
+    Create(TokenCreateArgs),
+}
+
+/// `tacho-hub token create`
+#[derive(Args, Debug)]
+pub struct TokenCreateArgs {
+    /// Where everything is.
+    #[command(flatten)]
+    pub data: DataArgs,
+    /// What it permits: agent (ship to one server), viewer (search without literals), auditor
+    /// (search everything) or admin (manage, no statements); several with + between them
+    #[arg(long, value_name = "ROLE")]
+    pub role: Roles,
+    /// For this server only; can be repeated. A token for shipping needs exactly one
+    #[arg(long = "server", value_name = "NAME")]
+    pub servers: Vec<Origin>,
+    /// Name of the token, for people
+    #[arg(long, value_name = "TEXT")]
+    pub name: Option<String>,
+    /// Days until it expires [default: never]
+    #[arg(long, value_name = "DAYS", value_parser = clap::value_parser!(u32).range(1..=36_500))]
+    pub days: Option<u32>,
+}

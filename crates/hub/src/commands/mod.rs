@@ -1,0 +1,4 @@
+//! What the subcommands do.
+
+pub mod serve;
+pub mod token;

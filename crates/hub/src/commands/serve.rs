@@ -1,0 +1,78 @@
+//! `tacho-hub serve`
+
+use std::io::Write as _;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
+
+use crate::api;
+use crate::cli::ServeArgs;
+use crate::data::DataDirectory;
+use crate::database::Database;
+use crate::state::AppState;
+
+/// How long requests may still run after a signal to stop.
+const GRACE: Duration = Duration::from_secs(10);
+
+/// Serves until SIGTERM or SIGINT.
+///
+/// # Errors
+/// The data directory, the database or the address cannot be used.
+pub fn run(args: &ServeArgs) -> anyhow::Result<()> {
+    anyhow::ensure!(
+        args.listen.ip().is_loopback(),
+        "cannot listen on {}: without TLS the hub listens only on a loopback address",
+        args.listen
+    );
+    let data = DataDirectory::open(&args.data.directory)?;
+    let _lock = data.lock()?;
+    let database = Database::open(&data.database())?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .context("cannot start the threads of the hub")?;
+    let result = runtime.block_on(serve(args, data, database));
+    // Threads with a blocking call that does not end must not keep the process.
+    runtime.shutdown_timeout(GRACE);
+    result
+}
+
+async fn serve(args: &ServeArgs, data: DataDirectory, database: Database) -> anyhow::Result<()> {
+    let (stop, stopping) = watch::channel(false);
+    let mut terminate = signal(SignalKind::terminate()).context("cannot catch SIGTERM")?;
+    let mut interrupt = signal(SignalKind::interrupt()).context("cannot catch SIGINT")?;
+    let listener = TcpListener::bind(args.listen)
+        .await
+        .with_context(|| format!("cannot listen on {}", args.listen))?;
+    let address = listener.local_addr().context("cannot read the address of the listener")?;
+    let state = AppState { database, data: Arc::new(data), stopping: stopping.clone() };
+    // Scripts wait for this line. A closed stdout is no reason to stop.
+    let _ = writeln!(std::io::stdout(), "tacho-hub: listening on http://{address}");
+    tokio::spawn(async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+        stop.send_replace(true);
+    });
+    let server = axum::serve(listener, api::router(state));
+    let server = server.with_graceful_shutdown(until_stopped(stopping.clone()));
+    tokio::select! {
+        result = server => result.context("the listener failed"),
+        () = grace_is_over(stopping) => Ok(()),
+    }
+}
+
+async fn until_stopped(mut stopping: watch::Receiver<bool>) {
+    // An error means that the sender is gone, which also ends the hub.
+    let _ = stopping.wait_for(|stopping| *stopping).await;
+}
+
+async fn grace_is_over(stopping: watch::Receiver<bool>) {
+    until_stopped(stopping).await;
+    tokio::time::sleep(GRACE).await;
+}

@@ -1,0 +1,29 @@
+//! Zone: outside. The command `tacho-hub`. Exit codes: 0 success, 1 failure, 2 wrong usage.
+
+use std::io::Write as _;
+use std::process::ExitCode;
+
+use clap::Parser as _;
+use tacho_hub::cli::{Cli, Command, TokenCommand};
+use tacho_hub::commands;
+
+fn main() -> ExitCode {
+    match run(&Cli::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            // A closed stderr leaves the exit code as the only answer.
+            let _ = writeln!(std::io::stderr(), "tacho-hub: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(cli: &Cli) -> anyhow::Result<()> {
+    match &cli.command {
+        Command::Serve(args) => commands::serve::run(args),
+        Command::Token(TokenCommand::Create(args)) => {
+            writeln!(std::io::stdout(), "{}", commands::token::create(args)?)?;
+            Ok(())
+        }
+    }
+}

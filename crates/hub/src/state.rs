@@ -1,0 +1,20 @@
+//! What all requests share. A part of the hub that needs more keeps it in a type of its own, and
+//! adds one field here.
+
+use std::sync::Arc;
+
+use tokio::sync::watch;
+
+use crate::data::DataDirectory;
+use crate::database::Database;
+
+/// Shared by all requests; a clone is cheap.
+#[derive(Clone)]
+pub struct AppState {
+    /// Accounts, tokens, alerts.
+    pub database: Database,
+    /// Where things are on the disk.
+    pub data: Arc<DataDirectory>,
+    /// Becomes true when the hub stops. Requests that do not end otherwise (live views) end then.
+    pub stopping: watch::Receiver<bool>,
+}
