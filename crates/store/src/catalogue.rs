@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-use rusqlite::{Connection, OpenFlags, params};
+use rusqlite::{Connection, OpenFlags, OptionalExtension as _, params};
 
 use crate::segment::SegmentInfo;
 
@@ -38,6 +38,10 @@ const TABLES: &str = "
         generation INTEGER NOT NULL,
         seq INTEGER NOT NULL,
         last_ts_us INTEGER NOT NULL
+    ) STRICT, WITHOUT ROWID;
+    CREATE TABLE digest (
+        digest TEXT PRIMARY KEY,
+        text TEXT NOT NULL
     ) STRICT, WITHOUT ROWID;
 ";
 
@@ -193,6 +197,7 @@ impl Catalogue {
         segment: Option<&SegmentInfo>,
         watermarks: &BTreeMap<FileKey, Position>,
         origins: &BTreeMap<String, OriginTotals>,
+        digests: &BTreeMap<String, String>,
     ) -> rusqlite::Result<()> {
         let transaction = self.connection.transaction()?;
         if let Some(info) = segment {
@@ -210,7 +215,31 @@ impl Catalogue {
                 params![name, totals.records, totals.generation, totals.seq, totals.last_ts_us],
             )?;
         }
+        for (digest, text) in digests {
+            transaction
+                .execute("INSERT OR IGNORE INTO digest VALUES (?1, ?2)", params![digest, text])?;
+        }
         transaction.commit()
+    }
+
+    /// All digests of the dictionary.
+    ///
+    /// # Errors
+    /// If the file is damaged.
+    pub fn digests(&self) -> rusqlite::Result<Vec<String>> {
+        let mut statement = self.connection.prepare("SELECT digest FROM digest")?;
+        let digests = statement.query_map([], |row| row.get(0))?;
+        digests.collect()
+    }
+
+    /// The text of a digest.
+    ///
+    /// # Errors
+    /// If the file is damaged.
+    pub fn digest_text(&self, digest: &str) -> rusqlite::Result<Option<String>> {
+        let mut statement =
+            self.connection.prepare_cached("SELECT text FROM digest WHERE digest = ?1")?;
+        statement.query_row([digest], |row| row.get(0)).optional()
     }
 
     /// Replaces segments by others with the same records, in one transaction.

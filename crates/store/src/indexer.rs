@@ -13,7 +13,8 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crate::catalogue::FileKey;
-use crate::store::Store;
+use crate::digests::Digests;
+use crate::store::{Store, StoreError};
 
 /// Bytes of a file of the replica are durable.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -91,8 +92,9 @@ impl Indexer {
     /// Starts the thread.
     ///
     /// # Errors
-    /// If there is no thread to be had.
-    pub fn start(store: Store, options: IndexerOptions) -> std::io::Result<Self> {
+    /// If the catalogue cannot be read, or the system has no thread.
+    pub fn start(store: Store, options: IndexerOptions) -> Result<Self, StoreError> {
+        let digests = Digests::new(store.digests()?);
         let (sender, messages) = mpsc::channel();
         let report = Arc::new(Mutex::new(Report::default()));
         let shared = Arc::clone(&report);
@@ -151,6 +153,7 @@ struct Loop {
     store: Store,
     options: IndexerOptions,
     report: Arc<Mutex<Report>>,
+    digests: Digests,
     pending: BTreeMap<FileKey, Pending>,
     flushes: Vec<Sender<()>>,
 }
@@ -204,7 +207,8 @@ impl Loop {
 
     /// `Ok`: whether everything is indexed.
     fn round(&mut self) -> Result<bool, ()> {
-        let result = round::run(&self.store, &self.pending, self.options.segment_bytes);
+        let limit = self.options.segment_bytes;
+        let result = round::run(&self.store, &self.pending, limit, &mut self.digests);
         let mut report = self.report.lock().unwrap_or_else(PoisonError::into_inner);
         match result {
             Ok(done) => {

@@ -8,6 +8,7 @@
 //! | module | contents |
 //! |---|---|
 //! | `columns` | the columns, derived from the table of fields in `tacho_record` |
+//! | `digests` | the dictionary of digests |
 //! | `lines` | lines of a log file into columns |
 //! | `answer` | a row back into the line it came from |
 //! | `segment` | one Parquet file |
@@ -19,6 +20,7 @@
 mod answer;
 mod catalogue;
 mod columns;
+mod digests;
 mod indexer;
 mod lines;
 mod segment;
@@ -28,6 +30,7 @@ mod store;
 pub use answer::{AnswerError, record_json};
 pub use catalogue::{OriginTotals, Position};
 pub use columns::{COLUMNS, Column, ColumnKind, schema};
+pub use digests::normalised;
 pub use indexer::{Durable, Indexer, IndexerOptions, Report};
 pub use segment::SegmentInfo;
 pub use store::{Reader, Snapshot, Store, StoreError};

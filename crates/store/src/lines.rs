@@ -7,6 +7,7 @@ use tacho_record::line::{Line, LineValue, write_values};
 use tacho_record::time::TimeFormatter;
 
 use crate::columns::{Place, Rows};
+use crate::digests::Digests;
 
 /// A batch of rows, with the key of each that orders them.
 pub struct Batch {
@@ -35,9 +36,12 @@ impl Batch {
 
     /// Appends the row of a line without its newline. A line that is not a record is kept
     /// verbatim; `last_us` is its time, because it has none of its own.
-    pub fn add(&mut self, place: Place, line: &[u8], last_us: i64) -> Added {
+    pub fn add(&mut self, place: Place, line: &[u8], last_us: i64, digests: &mut Digests) -> Added {
         let added = match Line::parse(line) {
-            Ok(parsed) if parsed.seq > 0 => self.add_line(place, line, &parsed),
+            Ok(parsed) if parsed.seq > 0 => {
+                digests.note(&parsed);
+                self.add_line(place, line, &parsed)
+            }
             _ => {
                 let text = String::from_utf8_lossy(line);
                 self.rows.append(place, None, Some(&text), |field| match field {

@@ -152,7 +152,7 @@ impl Store {
     ) -> Result<Self, StoreError> {
         let segments = dir.join(SEGMENTS);
         remove_strangers(&segments, &listing)?;
-        let empty = dir.join(EMPTY);
+        let empty = segments.join(EMPTY);
         segment::write_empty(&empty).map_err(StoreError::segment(&empty))?;
         segment::sync_directory(dir).map_err(StoreError::io(dir))?;
         let trash = Arc::new(Trash::default());
@@ -187,11 +187,16 @@ impl Store {
         &self.inner.dir
     }
 
+    /// The directory of the files that a [`Snapshot`] names.
+    pub fn segments_dir(&self) -> PathBuf {
+        self.inner.dir.join(SEGMENTS)
+    }
+
     /// Its state at one moment.
     pub fn snapshot(&self) -> Snapshot {
         let state = lock(&self.inner.state);
         Snapshot {
-            empty: self.inner.dir.join(EMPTY),
+            empty: self.segments_dir().join(EMPTY),
             segments: state.segments.values().cloned().collect(),
             origins: state.origins.clone(),
             _reader: None,
@@ -209,6 +214,29 @@ impl Store {
         lock(&self.inner.state).origins.clone()
     }
 
+    /// The texts of digests, statements without their literals; those that are known.
+    ///
+    /// # Errors
+    /// If the catalogue cannot be read.
+    pub fn digest_texts<'a>(
+        &self,
+        digests: impl IntoIterator<Item = &'a str>,
+    ) -> Result<BTreeMap<String, String>, StoreError> {
+        let catalogue = lock(&self.inner.catalogue);
+        let mut texts = BTreeMap::new();
+        for digest in digests {
+            if let Some(text) = catalogue.digest_text(digest)? {
+                texts.insert(digest.to_owned(), text);
+            }
+        }
+        Ok(texts)
+    }
+
+    /// All digests of the dictionary.
+    pub(crate) fn digests(&self) -> Result<Vec<String>, StoreError> {
+        Ok(lock(&self.inner.catalogue).digests()?)
+    }
+
     pub(crate) fn position(&self, key: &FileKey) -> Position {
         lock(&self.inner.state).watermarks.get(key).copied().unwrap_or_default()
     }
@@ -216,12 +244,12 @@ impl Store {
     /// The path of a segment that is about to be written, and its number.
     pub(crate) fn new_segment(&self) -> (u64, PathBuf) {
         let id = self.inner.next_id.fetch_add(1, Ordering::Relaxed);
-        (id, self.inner.dir.join(SEGMENTS).join(segment::file_name(id)))
+        (id, self.segments_dir().join(segment::file_name(id)))
     }
 
     /// Makes the names of segments that were written durable.
     pub(crate) fn sync_segments(&self) -> Result<(), StoreError> {
-        let dir = self.inner.dir.join(SEGMENTS);
+        let dir = self.segments_dir();
         segment::sync_directory(&dir).map_err(StoreError::io(&dir))
     }
 
@@ -232,8 +260,9 @@ impl Store {
         segment: Option<SegmentInfo>,
         watermarks: BTreeMap<FileKey, Position>,
         origins: BTreeMap<String, OriginTotals>,
+        digests: &BTreeMap<String, String>,
     ) -> Result<(), StoreError> {
-        lock(&self.inner.catalogue).add(segment.as_ref(), &watermarks, &origins)?;
+        lock(&self.inner.catalogue).add(segment.as_ref(), &watermarks, &origins, digests)?;
         let segment = segment.map(|info| Arc::new(self.opened_segment(info)));
         let mut state = lock(&self.inner.state);
         state.segments.extend(segment.map(|segment| (segment.info.id, segment)));
@@ -258,7 +287,7 @@ impl Store {
     }
 
     fn opened_segment(&self, info: SegmentInfo) -> Segment {
-        opened_segment(&self.inner.dir.join(SEGMENTS), info, &self.inner.trash)
+        opened_segment(&self.segments_dir(), info, &self.inner.trash)
     }
 
     /// Deletes the files of replaced segments that no snapshot has. While another process reads,
@@ -376,7 +405,7 @@ impl Reader {
         let segments = dir.join(SEGMENTS);
         let trash = Arc::new(Trash::default());
         Ok(Snapshot {
-            empty: dir.join(EMPTY),
+            empty: segments.join(EMPTY),
             segments: listing
                 .segments
                 .into_values()

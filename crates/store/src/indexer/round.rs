@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use super::Pending;
 use crate::catalogue::{FileKey, OriginTotals, Position};
 use crate::columns::Place;
+use crate::digests::Digests;
 use crate::lines::Batch;
 use crate::segment::{self, Effort, SegmentInfo, SegmentWriter};
 use crate::source::{Predecessors, read_lines};
@@ -30,6 +31,7 @@ pub struct Done {
 
 struct Round<'a> {
     store: &'a Store,
+    digests: &'a mut Digests,
     batch: Batch,
     /// Of each row, the number of its origin in alphabetical order.
     ranks: Vec<u32>,
@@ -42,9 +44,11 @@ pub fn run(
     store: &Store,
     pending: &BTreeMap<FileKey, Pending>,
     limit: u64,
+    digests: &mut Digests,
 ) -> Result<Done, StoreError> {
     let mut round = Round {
         store,
+        digests,
         batch: Batch::new(),
         ranks: Vec::new(),
         origins: BTreeMap::new(),
@@ -104,7 +108,7 @@ impl Round<'_> {
                 offset: begin + range.start as u64,
             };
             let line = &bytes[range.start..range.end - 1];
-            let added = self.batch.add(place, line, position.last_ts_us);
+            let added = self.batch.add(place, line, position.last_ts_us, self.digests);
             position.last_ts_us = added.ts_us;
             self.ranks.push(rank);
             self.done.unreadable += u64::from(added.seq == 0);
@@ -129,7 +133,9 @@ impl Round<'_> {
             0 => None,
             _ => Some(self.write()?),
         };
-        self.store.add(segment, self.done.watermarks.clone(), self.origins)?;
+        let new = &self.digests.new;
+        self.store.add(segment, self.done.watermarks.clone(), self.origins, new)?;
+        self.digests.new.clear();
         Ok(self.done)
     }
 
