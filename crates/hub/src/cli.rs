@@ -44,6 +44,9 @@ pub struct ServeArgs {
     /// Address and port to listen on. Port 0: any free one, which is printed
     #[arg(long, value_name = "IP:PORT", default_value = "127.0.0.1:7780")]
     pub listen: SocketAddr,
+    /// Free space in MiB that the hub leaves on the disk: with less it accepts no logs
+    #[arg(long, value_name = "MIB", default_value_t = 1024, overrides_with = "reserve_mib")]
+    pub reserve_mib: u64,
 }
 
 /// `tacho-hub token …`

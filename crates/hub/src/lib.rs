@@ -7,6 +7,7 @@
 //! | [`commands`] | what the subcommands do |
 //! | [`data`] | the data directory: names, lock, permissions |
 //! | [`database`] | `hub.sqlite` and its migrations |
+//! | [`landing`] | receives logs into the replica |
 //! | [`roles`] | who may do what |
 //! | [`say`] | messages on stderr |
 //! | [`state`] | what all requests share |
@@ -19,6 +20,7 @@ pub mod clock;
 pub mod commands;
 pub mod data;
 pub mod database;
+pub mod landing;
 pub mod roles;
 pub mod say;
 pub mod state;

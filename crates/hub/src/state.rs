@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use tokio::sync::watch;
 
+use crate::api::ship::ShipState;
 use crate::data::DataDirectory;
 use crate::database::Database;
 
@@ -15,6 +16,8 @@ pub struct AppState {
     pub database: Database,
     /// Where things are on the disk.
     pub data: Arc<DataDirectory>,
+    /// Receives logs.
+    pub ship: ShipState,
     /// Becomes true when the hub stops. Requests that do not end otherwise (live views) end then.
     pub stopping: watch::Receiver<bool>,
 }

@@ -6,8 +6,10 @@
 
 mod content;
 mod end;
+mod follow;
 mod forms;
 mod frames;
+mod missing;
 mod removed;
 mod report;
 mod signed;
@@ -17,6 +19,7 @@ mod walk;
 use std::collections::BTreeMap;
 use std::io::{self, Read};
 
+pub use follow::{Follower, GrowingDirectory, Sealed};
 pub use report::{Finding, Report, State};
 use walk::Place;
 

@@ -11,6 +11,7 @@ use tower::ServiceExt as _;
 use super::*;
 use crate::data::DataDirectory;
 use crate::database::Database;
+use crate::landing::Landing;
 use crate::roles::{Roles, Scope};
 use crate::tokens::{self, TokenGrant};
 
@@ -25,7 +26,10 @@ impl Hub {
         let data = DataDirectory::open(directory.path()).unwrap();
         let database = Database::open(&data.database()).unwrap();
         let (_, stopping) = tokio::sync::watch::channel(false);
-        let state = AppState { database, data: Arc::new(data), stopping };
+        let data = Arc::new(data);
+        let options = crate::landing::Options { reserve_bytes: 0, ..Default::default() };
+        let landing = Landing::open(Arc::clone(&data), options, Arc::new(|_| {})).unwrap();
+        let state = AppState { database, data, ship: ship::ShipState::new(landing), stopping };
         Self { _directory: directory, state }
     }
 

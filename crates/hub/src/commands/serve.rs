@@ -9,10 +9,12 @@ use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
-use crate::api;
+use crate::api::{self, ship::ShipState};
 use crate::cli::ServeArgs;
 use crate::data::DataDirectory;
 use crate::database::Database;
+use crate::landing::{self, Incident, Landing};
+use crate::say::say;
 use crate::state::AppState;
 
 /// How long requests may still run after a signal to stop.
@@ -30,18 +32,31 @@ pub fn run(args: &ServeArgs) -> anyhow::Result<()> {
     );
     let data = DataDirectory::open(&args.data.directory)?;
     let _lock = data.lock()?;
+    let data = Arc::new(data);
     let database = Database::open(&data.database())?;
+    let options = landing::Options {
+        reserve_bytes: args.reserve_mib.saturating_mul(1 << 20),
+        ..Default::default()
+    };
+    let on_incident = Arc::new(|incident: Incident| say(&incident.to_string()));
+    let landing = Landing::open(Arc::clone(&data), options, on_incident)
+        .with_context(|| format!("cannot read the replica {}", data.replica().display()))?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
         .context("cannot start the threads of the hub")?;
-    let result = runtime.block_on(serve(args, data, database));
+    let result = runtime.block_on(serve(args, data, database, landing));
     // Threads with a blocking call that does not end must not keep the process.
     runtime.shutdown_timeout(GRACE);
     result
 }
 
-async fn serve(args: &ServeArgs, data: DataDirectory, database: Database) -> anyhow::Result<()> {
+async fn serve(
+    args: &ServeArgs,
+    data: Arc<DataDirectory>,
+    database: Database,
+    landing: Landing,
+) -> anyhow::Result<()> {
     let (stop, stopping) = watch::channel(false);
     let mut terminate = signal(SignalKind::terminate()).context("cannot catch SIGTERM")?;
     let mut interrupt = signal(SignalKind::interrupt()).context("cannot catch SIGINT")?;
@@ -49,7 +64,8 @@ async fn serve(args: &ServeArgs, data: DataDirectory, database: Database) -> any
         .await
         .with_context(|| format!("cannot listen on {}", args.listen))?;
     let address = listener.local_addr().context("cannot read the address of the listener")?;
-    let state = AppState { database, data: Arc::new(data), stopping: stopping.clone() };
+    let ship = ShipState::new(landing);
+    let state = AppState { database, data, ship, stopping: stopping.clone() };
     // Scripts wait for this line. A closed stdout is no reason to stop.
     let _ = writeln!(std::io::stdout(), "tacho-hub: listening on http://{address}");
     tokio::spawn(async move {

@@ -1,0 +1,143 @@
+//! Real shippers to a real hub.
+
+use std::io::Write as _;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use tacho_chain::verify::{self, Options, State};
+
+use crate::hub::{Hub, Shipping, assert_same};
+use crate::recorder::{Dir, Recorder, sealed};
+
+/// A sealed log on the disk.
+pub struct Log {
+    pub recorder: Recorder,
+    pub directory: tempfile::TempDir,
+}
+
+impl Log {
+    pub fn new(recorder: Recorder) -> Self {
+        let log = Self { recorder, directory: tempfile::tempdir().unwrap() };
+        log.save();
+        log
+    }
+
+    /// Appends what is new: lines first, as a recorder does.
+    pub fn save(&self) {
+        let files = &self.recorder.dir.0;
+        for ending in [".jsonl", ".chain"] {
+            for (name, bytes) in files.iter().filter(|(name, _)| name.ends_with(ending)) {
+                let path = self.directory.path().join(name);
+                let mut file =
+                    std::fs::OpenOptions::new().create(true).append(true).open(path).unwrap();
+                let length = usize::try_from(file.metadata().unwrap().len()).unwrap();
+                file.write_all(&bytes[length..]).unwrap();
+            }
+        }
+    }
+
+    pub fn path(&self) -> &Path {
+        self.directory.path()
+    }
+
+    /// What `tacho verify` says about a replica of it.
+    pub fn verify(&self, replica: &Path) -> verify::Report {
+        let mut dir = Dir::default();
+        for entry in std::fs::read_dir(replica).unwrap() {
+            let entry = entry.unwrap();
+            let name = entry.file_name().into_string().unwrap();
+            dir.0.insert(name, std::fs::read(entry.path()).unwrap());
+        }
+        let options = Options { keys: vec![self.recorder.root.clone()], expect: None };
+        verify::verify(&dir, &options, &mut |_| {}).unwrap()
+    }
+}
+
+#[test]
+fn a_log_arrives_as_it_is_and_verifies() {
+    let hub = Hub::start();
+    let log = Log::new(sealed());
+    let (verdict, said) = Shipping::start(&hub, log.path(), "db1", true).finish();
+    assert_eq!(verdict.problem_count, 0, "{said}");
+    let replica = hub.replica("db1", 1);
+    assert_same(log.path(), &replica);
+    assert_eq!(log.verify(&replica).state(), State::Ok);
+}
+
+#[test]
+fn a_log_that_was_changed_is_kept_as_it_was() {
+    let hub = Hub::start();
+    let log = Log::new(sealed());
+    Shipping::start(&hub, log.path(), "db1", true).finish();
+    let name = crate::recorder::log(2);
+    let changed = log.recorder.dir.text(&name).replacen("SELECT 6", "SELECT 7", 1);
+    std::fs::write(log.path().join(&name), changed).unwrap();
+    let (verdict, said) = Shipping::start(&hub, log.path(), "db1", true).finish();
+    assert!(verdict.problem_count == 1 && said.contains("generation 2"), "{said}");
+    let (former, current) = (hub.replica("db1", 1), hub.replica("db1", 2));
+    assert_eq!(log.verify(&former).state(), State::Ok);
+    assert_eq!(log.verify(&current).state(), State::Modified);
+    assert_same(log.path(), &current);
+}
+
+/// The hub is killed again and again while the log grows and rotates.
+#[test]
+fn nothing_is_lost_when_the_hub_is_killed() {
+    let mut hub = Hub::start();
+    let mut log = Log::new(Recorder::new(3));
+    let shipping = Shipping::start(&hub, log.path(), "db1", false);
+    let is_done = Arc::new(AtomicBool::new(false));
+    let directory = log.directory.path().to_owned();
+    let seen = Arc::clone(&is_done);
+    let writer = std::thread::spawn(move || {
+        let mut batch = 0;
+        while !seen.load(Ordering::Relaxed) {
+            batch += 1;
+            log.recorder.lines(20);
+            if batch % 100 == 0 {
+                log.recorder.rotate();
+            }
+            log.save();
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        log.recorder.stop();
+        log.save();
+        log
+    });
+    for round in 0..8 {
+        std::thread::sleep(Duration::from_millis(150 + 40 * round));
+        hub.kill();
+        hub.spawn(&[]);
+    }
+    is_done.store(true, Ordering::Relaxed);
+    let log = writer.join().unwrap();
+    shipping.stop();
+    let (verdict, said) = Shipping::start(&hub, &directory, "db1", true).finish();
+    assert_eq!(verdict.problem_count, 0, "{said}");
+    let replica = hub.replica("db1", 1);
+    assert_same(&directory, &replica);
+    assert_eq!(log.verify(&replica).state(), State::Ok);
+    assert!(!hub.replica("db1", 2).exists());
+}
+
+#[test]
+fn a_full_disk_is_waited_for() {
+    let mut hub = Hub::start();
+    hub.stop();
+    let full = (u64::MAX >> 20).to_string();
+    hub.spawn(&["--reserve-mib", &full]);
+    let log = Log::new(sealed());
+    let shipping = Shipping::start(&hub, log.path(), "db1", true);
+    let token = hub.token(&["--role", "agent", "--server", "db1"]);
+    // Nothing of it is there before there is space.
+    std::thread::sleep(Duration::from_millis(300));
+    assert!(hub.get("/api/v1/origins/db1", &token).contains("\"files\":[]"));
+    hub.stop();
+    hub.spawn(&[]);
+    let (verdict, said) = shipping.finish();
+    assert_eq!(verdict.problem_count, 0, "{said}");
+    assert!(said.contains("disk is full"), "{said}");
+    assert_same(log.path(), &hub.replica("db1", 1));
+}
