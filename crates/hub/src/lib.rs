@@ -7,6 +7,7 @@
 //! | [`commands`] | what the subcommands do |
 //! | [`data`] | the data directory: names, lock, permissions |
 //! | [`database`] | `hub.sqlite` and its migrations |
+//! | [`index`] | the index of records, and queries over it |
 //! | [`landing`] | receives logs into the replica |
 //! | [`roles`] | who may do what |
 //! | [`say`] | messages on stderr |
@@ -20,6 +21,7 @@ pub mod clock;
 pub mod commands;
 pub mod data;
 pub mod database;
+pub mod index;
 pub mod landing;
 pub mod roles;
 pub mod say;

@@ -8,6 +8,7 @@ use tokio::sync::watch;
 use crate::api::ship::ShipState;
 use crate::data::DataDirectory;
 use crate::database::Database;
+use crate::index::Index;
 
 /// Shared by all requests; a clone is cheap.
 #[derive(Clone)]
@@ -18,6 +19,8 @@ pub struct AppState {
     pub data: Arc<DataDirectory>,
     /// Receives logs.
     pub ship: ShipState,
+    /// Searches records.
+    pub index: Index,
     /// Becomes true when the hub stops. Requests that do not end otherwise (live views) end then.
     pub stopping: watch::Receiver<bool>,
 }

@@ -35,7 +35,7 @@ pub mod from_worker {
 }
 
 /// How a worker works.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Setup {
     /// DuckDB's library.
     pub library: PathBuf,
@@ -68,6 +68,8 @@ pub struct Query {
     pub sql: String,
     /// The segments that the view `records` has; the first one gives the columns.
     pub files: Vec<PathBuf>,
+    /// What the view has of them, as behind `SELECT`; by default everything.
+    pub columns: Option<String>,
     /// A condition in SQL that all rows of the view meet.
     pub filter: Option<String>,
     /// Further views: name, and `SELECT` over `records`.

@@ -47,6 +47,8 @@ pub struct Request {
     /// The segments of the view, as a snapshot of the store gives them. They must exist until the
     /// query has ended.
     pub files: Vec<PathBuf>,
+    /// What the view has of them, as behind `SELECT`; by default everything.
+    pub columns: Option<String>,
     /// A condition in SQL that all rows of the view meet.
     pub filter: Option<String>,
     /// Further views: name, and `SELECT` over `records`.
@@ -160,7 +162,7 @@ impl Pool {
     pub fn fetch(&self, request: &Request, cancel: &Cancel) -> Result<Answer, QueryError> {
         let mut answer = Answer::default();
         let mut nonsense = None;
-        let (columns, is_truncated) = self.stream(request, cancel, &mut |rows: &[u8]| {
+        let (columns, is_truncated) = self.stream(request, cancel, &mut |_, rows| {
             for line in rows.split_inclusive(|&byte| byte == b'\n') {
                 match serde_json::from_slice(line) {
                     Ok(row) => answer.rows.push(row),
@@ -177,8 +179,9 @@ impl Pool {
         Ok(answer)
     }
 
-    /// Executes a query. `take` gets rows as they come: JSON arrays, each with a newline; if it
-    /// returns `false`, the query is cancelled. Returns the columns, and whether rows were left
+    /// Executes a query. `take` gets the columns, and rows as they come: JSON arrays, each with a
+    /// newline; if there are no rows, it gets the columns alone. If it returns `false`, the query is
+    /// cancelled. Returns the columns, and whether rows were left
     /// out. Blocks.
     ///
     /// # Errors
@@ -187,7 +190,7 @@ impl Pool {
         &self,
         request: &Request,
         cancel: &Cancel,
-        take: &mut dyn FnMut(&[u8]) -> bool,
+        take: &mut dyn FnMut(&[ColumnInfo], &[u8]) -> bool,
     ) -> Result<(Vec<ColumnInfo>, bool), QueryError> {
         let deadline = Instant::now() + request.timeout;
         let worker = self.acquire(cancel, deadline, request.timeout)?;
@@ -199,6 +202,7 @@ impl Pool {
         let query = Query {
             sql: request.sql.clone(),
             files: request.files.clone(),
+            columns: request.columns.clone(),
             filter: request.filter.clone(),
             views: request.views.clone(),
             is_users: request.is_users,

@@ -218,9 +218,10 @@ fn run(connection: &Connection, query: &Query, output: &mut fs::File) -> Result<
 fn create_views(connection: &Connection, query: &Query) -> Result<(), EngineError> {
     let files: Vec<String> =
         query.files.iter().map(|file| literal(&file.to_string_lossy())).collect();
+    let columns = query.columns.as_deref().unwrap_or("*");
     let filter = query.filter.as_deref().unwrap_or("true");
     connection.execute(&format!(
-        "CREATE OR REPLACE TEMP VIEW records AS SELECT * FROM read_parquet([{}]) WHERE {filter}",
+        "CREATE OR REPLACE TEMP VIEW records AS SELECT {columns} FROM read_parquet([{}]) WHERE {filter}",
         files.join(",")
     ))?;
     for (name, select) in &query.views {

@@ -265,3 +265,10 @@ fn insert(connection: &Connection, info: &SegmentInfo) -> rusqlite::Result<()> {
     )?;
     Ok(())
 }
+
+/// µs since 1970-01-01 UTC, as the clock of this machine has it.
+pub fn now_us() -> i64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    // A clock before 1970 makes no hour settled.
+    since.ok().and_then(|since| i64::try_from(since.as_micros()).ok()).unwrap_or(0)
+}

@@ -98,17 +98,19 @@ impl Indexer {
         let (sender, messages) = mpsc::channel();
         let report = Arc::new(Mutex::new(Report::default()));
         let shared = Arc::clone(&report);
-        let thread =
-            std::thread::Builder::new().name("tacho-index".to_owned()).spawn(move || {
-                let mut state = Loop {
-                    store,
-                    options,
-                    report: shared,
-                    pending: BTreeMap::new(),
-                    flushes: vec![],
-                };
-                state.run(&messages);
-            })?;
+        let dir = store.dir().to_owned();
+        let mut state = Loop {
+            store,
+            options,
+            report: shared,
+            digests,
+            pending: BTreeMap::new(),
+            flushes: Vec::new(),
+        };
+        let thread = std::thread::Builder::new()
+            .name("tacho-index".to_owned())
+            .spawn(move || state.run(&messages))
+            .map_err(StoreError::io(&dir))?;
         Ok(Self { sender, report, thread: Some(thread) })
     }
 

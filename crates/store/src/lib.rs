@@ -15,6 +15,7 @@
 //! | `catalogue` | segments, watermarks and totals, in SQLite |
 //! | `store` | the open store, snapshots, deletion of segments |
 //! | `source` | new lines of a file of the replica |
+//! | `merge` | the thread that merges segments |
 //! | `indexer` | the thread that indexes what has been landed |
 
 mod answer;
@@ -23,14 +24,16 @@ mod columns;
 mod digests;
 mod indexer;
 mod lines;
+mod merge;
 mod segment;
 mod source;
 mod store;
 
 pub use answer::{AnswerError, record_json};
-pub use catalogue::{OriginTotals, Position};
+pub use catalogue::{FileKey, OriginTotals, Position};
 pub use columns::{COLUMNS, Column, ColumnKind, schema};
 pub use digests::normalised;
 pub use indexer::{Durable, Indexer, IndexerOptions, Report};
+pub use merge::{MergeOptions, MergeReport, Merger, step as merge_step};
 pub use segment::SegmentInfo;
-pub use store::{Reader, Snapshot, Store, StoreError};
+pub use store::{Advance, Reader, Snapshot, Store, StoreError};

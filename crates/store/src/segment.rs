@@ -105,6 +105,7 @@ fn properties(effort: Effort) -> Result<WriterProperties, ParquetError> {
 /// Writes batches into a file, and syncs it.
 pub struct SegmentWriter {
     writer: ArrowWriter<File>,
+    group_bytes: usize,
 }
 
 impl SegmentWriter {
@@ -115,7 +116,12 @@ impl SegmentWriter {
     pub fn create(path: &Path, effort: Effort) -> Result<Self, SegmentError> {
         let file = File::create(path)?;
         let writer = ArrowWriter::try_new(file, schema(), Some(properties(effort)?))?;
-        Ok(Self { writer })
+        Ok(Self { writer, group_bytes: GROUP_BYTES })
+    }
+
+    /// The same with smaller row groups, in bytes before encoding.
+    pub fn with_groups(self, bytes: usize) -> Self {
+        Self { group_bytes: self.group_bytes.min(bytes), ..self }
     }
 
     /// Appends rows.
@@ -124,7 +130,7 @@ impl SegmentWriter {
     /// If the disk is full, or any other I/O error.
     pub fn write(&mut self, batch: &RecordBatch) -> Result<(), SegmentError> {
         self.writer.write(batch)?;
-        if self.writer.in_progress_size() > GROUP_BYTES {
+        if self.writer.in_progress_size() > self.group_bytes {
             self.writer.flush()?;
         }
         Ok(())

@@ -88,8 +88,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[derive(Default)]
 struct State {
     segments: BTreeMap<u64, Arc<Segment>>,
-    watermarks: BTreeMap<FileKey, Position>,
-    origins: BTreeMap<String, OriginTotals>,
+    watermarks: Arc<BTreeMap<FileKey, Position>>,
+    origins: Arc<BTreeMap<String, OriginTotals>>,
 }
 
 struct Inner {
@@ -162,8 +162,8 @@ impl Store {
                 .into_iter()
                 .map(|(id, info)| (id, Arc::new(opened_segment(&segments, info, &trash))))
                 .collect(),
-            watermarks: listing.watermarks,
-            origins: listing.origins,
+            watermarks: Arc::new(listing.watermarks),
+            origins: Arc::new(listing.origins),
         };
         let inner = Inner {
             dir: dir.to_owned(),
@@ -198,7 +198,8 @@ impl Store {
         Snapshot {
             empty: self.segments_dir().join(EMPTY),
             segments: state.segments.values().cloned().collect(),
-            origins: state.origins.clone(),
+            watermarks: Arc::clone(&state.watermarks),
+            origins: Arc::clone(&state.origins),
             _reader: None,
         }
     }
@@ -211,7 +212,7 @@ impl Store {
 
     /// What is indexed of each origin.
     pub fn origins(&self) -> BTreeMap<String, OriginTotals> {
-        lock(&self.inner.state).origins.clone()
+        BTreeMap::clone(&lock(&self.inner.state).origins)
     }
 
     /// The texts of digests, statements without their literals; those that are known.
@@ -241,10 +242,15 @@ impl Store {
         lock(&self.inner.state).watermarks.get(key).copied().unwrap_or_default()
     }
 
+    /// The file of a segment.
+    pub(crate) fn segment_path(&self, id: u64) -> PathBuf {
+        self.segments_dir().join(segment::file_name(id))
+    }
+
     /// The path of a segment that is about to be written, and its number.
     pub(crate) fn new_segment(&self) -> (u64, PathBuf) {
         let id = self.inner.next_id.fetch_add(1, Ordering::Relaxed);
-        (id, self.segments_dir().join(segment::file_name(id)))
+        (id, self.segment_path(id))
     }
 
     /// Makes the names of segments that were written durable.
@@ -266,13 +272,13 @@ impl Store {
         let segment = segment.map(|info| Arc::new(self.opened_segment(info)));
         let mut state = lock(&self.inner.state);
         state.segments.extend(segment.map(|segment| (segment.info.id, segment)));
-        state.watermarks.extend(watermarks);
-        state.origins.extend(origins);
+        // Copied if a snapshot has them.
+        Arc::make_mut(&mut state.watermarks).extend(watermarks);
+        Arc::make_mut(&mut state.origins).extend(origins);
         Ok(())
     }
 
     /// Replaces segments by others with the same records.
-    #[allow(dead_code, reason = "for the merger, which is not there yet")]
     pub(crate) fn replace(&self, old: &[u64], new: Vec<SegmentInfo>) -> Result<(), StoreError> {
         lock(&self.inner.catalogue).replace(old, &new)?;
         let new: Vec<_> = new.into_iter().map(|info| Arc::new(self.opened_segment(info))).collect();
@@ -356,7 +362,8 @@ fn clear(dir: &Path) -> Result<(), StoreError> {
 pub struct Snapshot {
     empty: PathBuf,
     segments: Vec<Arc<Segment>>,
-    origins: BTreeMap<String, OriginTotals>,
+    watermarks: Arc<BTreeMap<FileKey, Position>>,
+    origins: Arc<BTreeMap<String, OriginTotals>>,
     _reader: Option<Arc<File>>,
 }
 
@@ -371,6 +378,21 @@ impl Snapshot {
         std::iter::once(&*self.empty).chain(segments.map(|segment| &*segment.path)).collect()
     }
 
+    /// The files with records that `before` does not have, and maybe others; and how far each log
+    /// file was indexed then and now, if that differs.
+    pub fn since(&self, before: &Self) -> (Vec<&Path>, Vec<Advance>) {
+        // Both are sorted by number.
+        let is_old = |id| before.segments.binary_search_by_key(&id, |old| old.info.id).is_ok();
+        let new = self.segments.iter().filter(|segment| !is_old(segment.info.id));
+        let files = std::iter::once(&*self.empty).chain(new.map(|segment| &*segment.path));
+        let advances = self.watermarks.iter().filter_map(|(file, now)| {
+            let from = before.watermarks.get(file).map_or(0, |position| position.offset);
+            let (file, to) = (file.clone(), now.offset);
+            (from < to).then_some(Advance { file, from, to })
+        });
+        (files.collect(), advances.collect())
+    }
+
     /// All segments.
     pub fn segments(&self) -> impl Iterator<Item = &SegmentInfo> {
         self.segments.iter().map(|segment| &segment.info)
@@ -380,6 +402,17 @@ impl Snapshot {
     pub fn origins(&self) -> &BTreeMap<String, OriginTotals> {
         &self.origins
     }
+}
+
+/// Lines of a file that were indexed between two snapshots.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Advance {
+    /// The file.
+    pub file: FileKey,
+    /// The position of the first new line, in bytes.
+    pub from: u64,
+    /// The end of the last one.
+    pub to: u64,
 }
 
 /// Reads a store that another process may have open.
@@ -411,7 +444,8 @@ impl Reader {
                 .into_values()
                 .map(|info| Arc::new(opened_segment(&segments, info, &trash)))
                 .collect(),
-            origins: listing.origins,
+            watermarks: Arc::new(listing.watermarks),
+            origins: Arc::new(listing.origins),
             _reader: Some(Arc::new(readers)),
         })
     }

@@ -5,12 +5,24 @@
 //! | [`error`] | what an answer with an error looks like |
 //! | [`caller`] | who a request is from: an argument of handlers |
 //! | [`health`] | `/healthz` |
+//! | [`filter`] | parameters that requests about records share |
+//! | [`records`] | `/api/v1/records` |
+//! | [`record`] | one record and its proof |
+//! | [`tail`] | `/api/v1/tail`: new records as they come |
+//! | [`statistics`] | `/api/v1/histogram`, `facets`, `top`, `overview` |
+//! | [`sql`] | `/api/v1/sql` |
 //! | [`ship`] | shipping: `/api/v1/origins/…` |
 
 pub mod caller;
 pub mod error;
+pub mod filter;
 pub mod health;
+pub mod record;
+pub mod records;
 pub mod ship;
+pub mod sql;
+pub mod statistics;
+pub mod tail;
 
 use axum::Router;
 use axum::routing::{get, post, put};
@@ -27,6 +39,14 @@ pub fn router(state: AppState) -> Router {
         .route("/api/v1/origins/{origin}/files/{name}", put(ship::put))
         .route("/api/v1/origins/{origin}/generations", post(ship::begin_generation))
         .route("/api/v1/origins/{origin}/heartbeat", post(ship::heartbeat))
+        .route("/api/v1/records", get(records::list))
+        .route("/api/v1/records/{server}/{seq}", get(record::one))
+        .route("/api/v1/tail", get(tail::tail))
+        .route("/api/v1/histogram", get(statistics::histogram))
+        .route("/api/v1/facets", get(statistics::facets))
+        .route("/api/v1/top", get(statistics::top))
+        .route("/api/v1/overview", get(statistics::overview))
+        .route("/api/v1/sql", post(sql::sql))
         .fallback(error::not_found)
         .method_not_allowed_fallback(error::method_not_allowed)
         .with_state(state)

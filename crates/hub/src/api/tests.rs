@@ -11,6 +11,7 @@ use tower::ServiceExt as _;
 use super::*;
 use crate::data::DataDirectory;
 use crate::database::Database;
+use crate::index::Index;
 use crate::landing::Landing;
 use crate::roles::{Roles, Scope};
 use crate::tokens::{self, TokenGrant};
@@ -29,7 +30,10 @@ impl Hub {
         let data = Arc::new(data);
         let options = crate::landing::Options { reserve_bytes: 0, ..Default::default() };
         let landing = Landing::open(Arc::clone(&data), options, Arc::new(|_| {})).unwrap();
-        let state = AppState { database, data, ship: ship::ShipState::new(landing), stopping };
+        let settings = crate::index::query_settings(&data).unwrap();
+        let index = Index::open(&data, landing.subscribe(), settings).unwrap();
+        let ship = ship::ShipState::new(landing);
+        let state = AppState { database, data, ship, index, stopping };
         Self { _directory: directory, state }
     }
 

@@ -1,4 +1,6 @@
 //! What the subcommands do.
 
+pub mod reindex;
 pub mod serve;
+pub mod sql;
 pub mod token;

@@ -13,6 +13,7 @@ use crate::api::{self, ship::ShipState};
 use crate::cli::ServeArgs;
 use crate::data::DataDirectory;
 use crate::database::Database;
+use crate::index::{Index, query_settings};
 use crate::landing::{self, Incident, Landing};
 use crate::say::say;
 use crate::state::AppState;
@@ -41,11 +42,13 @@ pub fn run(args: &ServeArgs) -> anyhow::Result<()> {
     let on_incident = Arc::new(|incident: Incident| say(&incident.to_string()));
     let landing = Landing::open(Arc::clone(&data), options, on_incident)
         .with_context(|| format!("cannot read the replica {}", data.replica().display()))?;
+    let index = Index::open(&data, landing.subscribe(), query_settings(&data)?)
+        .with_context(|| format!("cannot open the index {}", data.store().display()))?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
         .context("cannot start the threads of the hub")?;
-    let result = runtime.block_on(serve(args, data, database, landing));
+    let result = runtime.block_on(serve(args, data, database, landing, index));
     // Threads with a blocking call that does not end must not keep the process.
     runtime.shutdown_timeout(GRACE);
     result
@@ -56,6 +59,7 @@ async fn serve(
     data: Arc<DataDirectory>,
     database: Database,
     landing: Landing,
+    index: Index,
 ) -> anyhow::Result<()> {
     let (stop, stopping) = watch::channel(false);
     let mut terminate = signal(SignalKind::terminate()).context("cannot catch SIGTERM")?;
@@ -65,7 +69,7 @@ async fn serve(
         .with_context(|| format!("cannot listen on {}", args.listen))?;
     let address = listener.local_addr().context("cannot read the address of the listener")?;
     let ship = ShipState::new(landing);
-    let state = AppState { database, data, ship, stopping: stopping.clone() };
+    let state = AppState { database, data, ship, index, stopping: stopping.clone() };
     // Scripts wait for this line. A closed stdout is no reason to stop.
     let _ = writeln!(std::io::stdout(), "tacho-hub: listening on http://{address}");
     tokio::spawn(async move {

@@ -3,7 +3,9 @@
 use std::ffi::OsString;
 use std::io;
 use std::os::fd::AsRawFd;
+use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use super::{Cancel, QueryError, TICK};
@@ -20,6 +22,14 @@ pub struct Worker {
     input: ChildStdin,
     output: ChildStdout,
     is_idle: bool,
+    /// For intermediate results of this worker alone.
+    temp_dir: PathBuf,
+}
+
+/// A name that no other worker has, of this process or another one.
+fn unique_name() -> String {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    format!("{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
 }
 
 /// What a frame of the worker means for the query.
@@ -47,8 +57,10 @@ impl Worker {
         let (Some(input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
             return Err(unavailable(&"it has no pipes"));
         };
-        let mut worker = Self { child, input, output, is_idle: false };
-        frame::write_json(&mut worker.input, to_worker::SETUP, setup)
+        let temp_dir = setup.temp_dir.join(unique_name());
+        let setup = Setup { temp_dir: temp_dir.clone(), ..setup.clone() };
+        let mut worker = Self { child, input, output, is_idle: false, temp_dir };
+        frame::write_json(&mut worker.input, to_worker::SETUP, &setup)
             .map_err(|error| unavailable(&error))?;
         if !worker.wait(Instant::now() + START).map_err(|error| unavailable(&error))? {
             return Err(unavailable(&"it does not answer"));
@@ -78,7 +90,7 @@ impl Worker {
         query: &Query,
         cancel: &Cancel,
         deadline: Instant,
-        take: &mut dyn FnMut(&[u8]) -> bool,
+        take: &mut dyn FnMut(&[ColumnInfo], &[u8]) -> bool,
     ) -> Result<(Vec<ColumnInfo>, bool), QueryError> {
         self.is_idle = false;
         if frame::write_json(&mut self.input, to_worker::QUERY, query).is_err() {
@@ -100,10 +112,10 @@ impl Worker {
             if !self.wait(now + TICK).map_err(|error| QueryError::Died(error.to_string()))? {
                 continue;
             }
-            let step = self.step(&mut columns, &mut |rows| {
+            let step = self.step(&mut columns, &mut |columns, rows| {
                 // Rows that were on their way.
                 if is_stopping.is_none() {
-                    is_wanted &= take(rows);
+                    is_wanted &= take(columns, rows);
                 }
             })?;
             if let Step::Done(is_truncated) = step {
@@ -118,7 +130,7 @@ impl Worker {
     fn step(
         &mut self,
         columns: &mut Vec<ColumnInfo>,
-        take: &mut dyn FnMut(&[u8]),
+        take: &mut dyn FnMut(&[ColumnInfo], &[u8]),
     ) -> Result<Step, QueryError> {
         let (kind, content) = match frame::read(&mut self.output) {
             Ok(Some(frame)) => frame,
@@ -129,8 +141,9 @@ impl Worker {
         match kind {
             from_worker::COLUMNS => {
                 *columns = serde_json::from_slice(&content).map_err(nonsense)?;
+                take(columns, b"");
             }
-            from_worker::ROWS => take(&content),
+            from_worker::ROWS => take(columns, &content),
             from_worker::END => {
                 let end: End = serde_json::from_slice(&content).map_err(nonsense)?;
                 self.is_idle = true;
@@ -179,5 +192,7 @@ impl Drop for Worker {
         // It may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
+        // DuckDB makes it when it needs it.
+        let _ = std::fs::remove_dir_all(&self.temp_dir);
     }
 }

@@ -203,8 +203,7 @@ fn large_answers_are_cut() {
 }
 
 /// Takes minutes, and no memory.
-const LONG: &str = "SELECT count(*) FROM range(1000000) a, range(1000000) b \
-                    WHERE hash(a.range) % 7 = hash(b.range) % 5";
+const LONG: &str = "SELECT count(*) FROM range(1000000000000) WHERE hash(range) = 1";
 
 #[test]
 fn a_query_can_be_cancelled_and_ends_in_time() {
@@ -218,12 +217,12 @@ fn a_query_can_be_cancelled_and_ends_in_time() {
     });
     let request = Request { timeout: Duration::from_millis(300), ..hub.request(LONG) };
     let result = hub.pool.fetch(&request, &Cancel::default());
-    assert!(matches!(result, Err(QueryError::Timeout(_))));
+    assert!(matches!(result, Err(QueryError::Timeout(_))), "{result:?}");
     let mut pieces = 0;
     let result = hub.pool.stream(
         &Request { max_rows: u64::MAX, ..hub.request("SELECT * FROM range(100000000)") },
         &Cancel::default(),
-        &mut |_| {
+        &mut |_, _| {
             pieces += 1;
             pieces < 3
         },
