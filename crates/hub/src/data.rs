@@ -21,7 +21,7 @@ pub enum DataError {
     /// A file or directory cannot be made or opened.
     #[error("cannot {what} {path}: {source}", path = path.display())]
     Io {
-        /// What failed.
+        /// The operation that failed.
         what: &'static str,
         /// On what.
         path: PathBuf,

@@ -13,6 +13,8 @@
 //! | [`say`] | messages on stderr |
 //! | [`state`] | what all requests share |
 //! | [`tokens`] | API tokens |
+//! | [`verification`] | verifies logs while they arrive |
+//! | [`ui`] | the files of the web UI |
 //! | [`clock`] | the time of day |
 
 pub mod api;
@@ -27,3 +29,5 @@ pub mod roles;
 pub mod say;
 pub mod state;
 pub mod tokens;
+pub mod ui;
+pub mod verification;

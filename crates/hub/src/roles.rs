@@ -1,4 +1,4 @@
-//! Who may do what. A caller has one or more roles, and sees all servers or those of a list.
+//! Permissions. A caller has one or more roles, and sees all servers or those of a list.
 
 use std::fmt;
 use std::str::FromStr;
@@ -78,7 +78,7 @@ impl Roles {
         self.has(Role::Admin)
     }
 
-    /// Whether the state of servers and alerts may be seen: everybody but a shipper.
+    /// Whether the state of servers and alerts is visible: to all roles except a shipper.
     #[must_use]
     pub fn may_see_state(self) -> bool {
         self.may_search() || self.may_administer()

@@ -1,5 +1,5 @@
-//! What all requests share. A part of the hub that needs more keeps it in a type of its own, and
-//! adds one field here.
+//! State that all requests share. A part of the hub that needs more keeps it in a type of its own,
+//! and adds one field here.
 
 use std::sync::Arc;
 
@@ -9,6 +9,7 @@ use crate::api::ship::ShipState;
 use crate::data::DataDirectory;
 use crate::database::Database;
 use crate::index::Index;
+use crate::verification::Verification;
 
 /// Shared by all requests; a clone is cheap.
 #[derive(Clone)]
@@ -21,6 +22,8 @@ pub struct AppState {
     pub ship: ShipState,
     /// Searches records.
     pub index: Index,
+    /// States of the seals.
+    pub verification: Verification,
     /// Becomes true when the hub stops. Requests that do not end otherwise (live views) end then.
     pub stopping: watch::Receiver<bool>,
 }

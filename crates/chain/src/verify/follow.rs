@@ -1,8 +1,8 @@
 //! Verification of a log that grows: what was read is not read again.
 //!
 //! A [`Follower`] keeps the state behind the last entry whose lines are all there. Only that part
-//! of the log is final. A report continues from a copy of the state to the end of what is there now,
-//! so it says what [`super::verify`] says about the same directory at that moment.
+//! of the log is final. A report continues from a copy of the state to the end of the existing
+//! bytes, so it says what [`super::verify`] says about the same directory at that moment.
 //!
 //! Files only grow, and the newest one with a sidecar is the one that grows. If an older file
 //! changes, or one appears between others, everything is read again.
@@ -291,7 +291,7 @@ impl Current {
             Ok(Content::resume(source, bytes, lines))
         });
         let content = match content.transpose() {
-            // It has not come yet.
+            // It has not arrived yet.
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             content => content?,
         };

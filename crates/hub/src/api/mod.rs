@@ -11,14 +11,20 @@
 //! | [`tail`] | `/api/v1/tail`: new records as they come |
 //! | [`statistics`] | `/api/v1/histogram`, `facets`, `top`, `overview` |
 //! | [`sql`] | `/api/v1/sql` |
+//! | [`metrics`] | `/metrics` |
+//! | [`servers`] | `/api/v1/servers` |
 //! | [`ship`] | shipping: `/api/v1/origins/…` |
+//!
+//! Every other path is a page of the web UI ([`crate::ui`]).
 
 pub mod caller;
 pub mod error;
 pub mod filter;
 pub mod health;
+pub mod metrics;
 pub mod record;
 pub mod records;
+pub mod servers;
 pub mod ship;
 pub mod sql;
 pub mod statistics;
@@ -35,6 +41,8 @@ pub use error::ApiError;
 pub fn router(state: AppState) -> Router {
     Router::new()
         .route("/healthz", get(health::health))
+        .route("/metrics", get(metrics::metrics))
+        .route("/api/v1/servers", get(servers::servers))
         .route("/api/v1/origins/{origin}", get(ship::state))
         .route("/api/v1/origins/{origin}/files/{name}", put(ship::put))
         .route("/api/v1/origins/{origin}/generations", post(ship::begin_generation))
@@ -47,7 +55,7 @@ pub fn router(state: AppState) -> Router {
         .route("/api/v1/top", get(statistics::top))
         .route("/api/v1/overview", get(statistics::overview))
         .route("/api/v1/sql", post(sql::sql))
-        .fallback(error::not_found)
+        .fallback(crate::ui::answer)
         .method_not_allowed_fallback(error::method_not_allowed)
         .with_state(state)
 }

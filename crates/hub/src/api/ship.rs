@@ -30,7 +30,7 @@ const MEMORY_WAIT: Duration = Duration::from_secs(5);
 /// How long a body may take to arrive.
 const BODY_WAIT: Duration = Duration::from_secs(60);
 
-/// What handlers of shipping need.
+/// State of the handlers of shipping.
 #[derive(Clone)]
 pub struct ShipState {
     landing: Landing,
@@ -42,6 +42,12 @@ impl ShipState {
     #[must_use]
     pub fn new(landing: Landing) -> Self {
         Self { landing, memory: Arc::new(Semaphore::new(MEMORY_KIB)) }
+    }
+
+    /// The landing.
+    #[must_use]
+    pub fn landing(&self) -> &Landing {
+        &self.landing
     }
 
     /// Memory for a body and what it is decompressed to.

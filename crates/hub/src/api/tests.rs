@@ -15,6 +15,7 @@ use crate::index::Index;
 use crate::landing::Landing;
 use crate::roles::{Roles, Scope};
 use crate::tokens::{self, TokenGrant};
+use crate::verification::Verification;
 
 struct Hub {
     _directory: tempfile::TempDir,
@@ -33,7 +34,8 @@ impl Hub {
         let settings = crate::index::query_settings(&data).unwrap();
         let index = Index::open(&data, landing.subscribe(), settings).unwrap();
         let ship = ship::ShipState::new(landing);
-        let state = AppState { database, data, ship, index, stopping };
+        let verification = Verification::default();
+        let state = AppState { database, data, ship, index, verification, stopping };
         Self { _directory: directory, state }
     }
 
@@ -70,7 +72,7 @@ fn code(body: &str) -> String {
 async fn health_needs_no_token_and_unknown_paths_say_so() {
     let hub = Hub::new();
     assert_eq!(hub.get("/healthz", None).await, (StatusCode::OK, "ok\n".to_owned()));
-    let (status, body) = hub.get("/nothing", None).await;
+    let (status, body) = hub.get("/api/nothing", None).await;
     assert_eq!((status, code(&body).as_str()), (StatusCode::NOT_FOUND, "not_found"));
 }
 

@@ -17,6 +17,7 @@ use crate::index::{Index, query_settings};
 use crate::landing::{self, Incident, Landing};
 use crate::say::say;
 use crate::state::AppState;
+use crate::verification::Verification;
 
 /// How long requests may still run after a signal to stop.
 const GRACE: Duration = Duration::from_secs(10);
@@ -44,11 +45,16 @@ pub fn run(args: &ServeArgs) -> anyhow::Result<()> {
         .with_context(|| format!("cannot read the replica {}", data.replica().display()))?;
     let index = Index::open(&data, landing.subscribe(), query_settings(&data)?)
         .with_context(|| format!("cannot open the index {}", data.store().display()))?;
+    let verification = Verification::default();
+    let _verifier = verification
+        .start(Arc::clone(&data), database.clone(), landing.subscribe())
+        .context("cannot start the thread of the verifier")?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
         .context("cannot start the threads of the hub")?;
-    let result = runtime.block_on(serve(args, data, database, landing, index));
+    let parts = (landing, index, verification);
+    let result = runtime.block_on(serve(args, data, database, parts));
     // Threads with a blocking call that does not end must not keep the process.
     runtime.shutdown_timeout(GRACE);
     result
@@ -58,8 +64,7 @@ async fn serve(
     args: &ServeArgs,
     data: Arc<DataDirectory>,
     database: Database,
-    landing: Landing,
-    index: Index,
+    (landing, index, verification): (Landing, Index, Verification),
 ) -> anyhow::Result<()> {
     let (stop, stopping) = watch::channel(false);
     let mut terminate = signal(SignalKind::terminate()).context("cannot catch SIGTERM")?;
@@ -69,7 +74,7 @@ async fn serve(
         .with_context(|| format!("cannot listen on {}", args.listen))?;
     let address = listener.local_addr().context("cannot read the address of the listener")?;
     let ship = ShipState::new(landing);
-    let state = AppState { database, data, ship, index, stopping: stopping.clone() };
+    let state = AppState { database, data, ship, index, verification, stopping: stopping.clone() };
     // Scripts wait for this line. A closed stdout is no reason to stop.
     let _ = writeln!(std::io::stdout(), "tacho-hub: listening on http://{address}");
     tokio::spawn(async move {

@@ -5,7 +5,8 @@ use rusqlite::{Connection, TransactionBehavior};
 use super::DatabaseError;
 
 /// Number n brings a database from version n to n + 1 (SQLite's `user_version`).
-pub const MIGRATIONS: &[&str] = &["
+pub const MIGRATIONS: &[&str] = &[
+    "
     CREATE TABLE setting (
         name TEXT PRIMARY KEY,
         value TEXT NOT NULL
@@ -20,7 +21,15 @@ pub const MIGRATIONS: &[&str] = &["
         expires_us INTEGER,             -- NULL: never
         revoked_us INTEGER
     ) STRICT;
-"];
+",
+    "
+    CREATE TABLE origin_root (
+        origin TEXT PRIMARY KEY,
+        root TEXT NOT NULL,             -- the verifier key that the log began with
+        seen_us INTEGER NOT NULL
+    ) STRICT, WITHOUT ROWID;
+",
+];
 
 /// Brings the tables up to date. Two processes may do it at the same time.
 pub fn apply(connection: &mut Connection) -> Result<(), DatabaseError> {

@@ -23,7 +23,7 @@ pub struct Landed {
 
 type Offsets = BTreeMap<(Origin, u64, FileName), u64>;
 
-/// What has landed of all files.
+/// The durable offsets of all files.
 #[derive(Default)]
 pub struct Feed {
     state: Mutex<State>,
@@ -47,7 +47,7 @@ struct News {
     is_interrupted: bool,
 }
 
-/// What has landed since one looked. Begins with everything that is there.
+/// News since the last look. The first has everything that is there.
 pub struct Subscription {
     shared: Arc<Shared>,
 }

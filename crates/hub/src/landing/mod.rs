@@ -100,7 +100,7 @@ struct Entry {
     replica: Arc<tokio::sync::Mutex<Replica>>,
     requests: Semaphore,
     shippers: Mutex<Shippers>,
-    /// What others see without waiting for a request.
+    /// Readable without waiting for a request.
     view: RwLock<OriginView>,
 }
 

@@ -14,6 +14,7 @@ use tacho_hub::landing::{self, Incident, Landing};
 use tacho_hub::roles::Scope;
 use tacho_hub::state::AppState;
 use tacho_hub::tokens::{self, TokenGrant};
+use tacho_hub::verification::Verification;
 use tacho_ship::protocol::digest::{Before, ContentDigest};
 use tower::ServiceExt as _;
 
@@ -111,7 +112,8 @@ impl Bench {
         let auditor = token("auditor", Scope::All);
         let (_, stopping) = tokio::sync::watch::channel(false);
         let ship = ShipState::new(landing.clone());
-        let state = AppState { database, data: directory, ship, stopping };
+        let verification = Verification::default();
+        let state = AppState { database, data: directory, ship, verification, stopping };
         Self { data, token: agent, auditor, state, landing, incidents }
     }
 

@@ -6,6 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use serde_json::Value;
+use tacho_chain::entry::CheckpointReason;
 use tacho_chain::verify::{self, Options, State};
 
 use crate::hub::{Hub, Shipping, assert_same};
@@ -71,8 +73,8 @@ fn a_log_that_was_changed_is_kept_as_it_was() {
     let hub = Hub::start();
     let log = Log::new(sealed());
     Shipping::start(&hub, log.path(), "db1", true).finish();
-    let name = crate::recorder::log(2);
-    let changed = log.recorder.dir.text(&name).replacen("SELECT 6", "SELECT 7", 1);
+    let name = crate::recorder::log(3);
+    let changed = log.recorder.dir.text(&name).replacen("SELECT 13", "SELECT 73", 1);
     std::fs::write(log.path().join(&name), changed).unwrap();
     let (verdict, said) = Shipping::start(&hub, log.path(), "db1", true).finish();
     assert!(verdict.problem_count == 1 && said.contains("generation 2"), "{said}");
@@ -140,4 +142,75 @@ fn a_full_disk_is_waited_for() {
     assert_eq!(verdict.problem_count, 0, "{said}");
     assert!(said.contains("disk is full"), "{said}");
     assert_same(log.path(), &hub.replica("db1", 1));
+}
+
+/// What the hub says of a server.
+fn server(hub: &Hub, token: &str) -> Value {
+    let answer = hub.get("/api/v1/servers", token);
+    let (_, body) = answer.split_once("\r\n\r\n").unwrap();
+    let servers: Value = serde_json::from_str(body).expect(&answer);
+    servers.as_array().unwrap().iter().find(|it| it["server"] == "db1").cloned().unwrap_or_default()
+}
+
+/// Waits until the hub says so. The test's own time limit ends it otherwise.
+fn wait_for(hub: &Hub, token: &str, is_so: impl Fn(&Value) -> bool) -> Value {
+    loop {
+        let server = server(hub, token);
+        if is_so(&server) {
+            return server;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+#[test]
+fn a_log_is_verified_while_it_arrives() {
+    let mut hub = Hub::start();
+    let token = hub.token(&["--role", "admin"]);
+    let mut log = Log::new(Recorder::new(4));
+    log.recorder.lines(5);
+    log.recorder.checkpoint(CheckpointReason::Interval);
+    log.save();
+    let shipping = Shipping::start(&hub, log.path(), "db1", false);
+    let seen = wait_for(&hub, &token, |it| it["verified_to_seq"] == 5);
+    assert_eq!(
+        (&seen["seal"], &seen["records"], &seen["landed_seq"]),
+        (&"sealed".into(), &5.into(), &5.into())
+    );
+    assert_eq!(seen["last_record_ts"], "2026-11-21T03:03:07.599976Z");
+    log.recorder.lines(2);
+    log.save();
+    let seen = wait_for(&hub, &token, |it| it["records"] == 7);
+    assert_eq!((&seen["seal"], &seen["verified_to_seq"]), (&"sealed".into(), &5.into()));
+    assert_eq!(seen["shipper"]["host"], "test");
+    log.recorder.stop();
+    log.save();
+    wait_for(&hub, &token, |it| it["verified_to_seq"] == 7);
+    shipping.stop();
+    hub.kill();
+    hub.spawn(&[]);
+    wait_for(&hub, &token, |it| it["verified_to_seq"] == 7);
+    let metrics = hub.get("/metrics", &token);
+    assert!(metrics.contains("tacho_hub_verified_seq{server=\"db1\"} 7\n"), "{metrics}");
+    assert!(metrics.contains("tacho_hub_seal_ok{server=\"db1\"} 1\n"), "{metrics}");
+}
+
+#[test]
+fn a_changed_log_is_broken() {
+    let hub = Hub::start();
+    let token = hub.token(&["--role", "viewer"]);
+    let mut log = Log::new(sealed());
+    Shipping::start(&hub, log.path(), "db1", true).finish();
+    wait_for(&hub, &token, |it| it["seal"] == "sealed");
+    let other = Log::new(Recorder::new(9));
+    log.recorder = other.recorder;
+    log.directory = other.directory;
+    log.recorder.lines(1);
+    log.recorder.stop();
+    log.save();
+    let (_, said) = Shipping::start(&hub, log.path(), "db1", true).finish();
+    assert!(said.contains("generation 2"), "{said}");
+    let seen = wait_for(&hub, &token, |it| it["seal"] == "broken");
+    assert!(seen["seal_message"].as_str().unwrap().contains("another root key"), "{seen}");
+    assert_eq!(seen["state"], "broken");
 }
