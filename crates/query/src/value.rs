@@ -107,7 +107,7 @@ impl Type {
         Self::Struct(members)
     }
 
-    /// What a client is told of it.
+    /// Its name for clients.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Bool => "boolean",

@@ -193,7 +193,7 @@ impl Loop {
             };
             if is_done != Ok(false) {
                 for done in self.flushes.drain(..) {
-                    // Nobody waits any more: fine.
+                    // The caller may have stopped waiting.
                     let _ = done.send(());
                 }
             }

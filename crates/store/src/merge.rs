@@ -8,8 +8,8 @@
 //! | 3 and higher | segments of an hour | the same |
 //!
 //! Rows stay sorted by server, `ts` and `seq`. A merge reads and writes in streams, so its memory
-//! does not depend on the size of the segments. Nobody sees a segment before all of the merge is
-//! committed, and afterwards nobody sees the old ones.
+//! does not depend on the size of the segments. It is committed in one transaction: a snapshot has
+//! either the old segments or the new ones.
 
 mod plan;
 mod rows;

@@ -80,7 +80,7 @@ impl Drop for Segment {
     }
 }
 
-/// A poisoned lock: the other thread has ended by a panic. What it guards changes in one step.
+/// A poisoned lock: the other thread has ended by a panic. The guarded data changes in one step.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

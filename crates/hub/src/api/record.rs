@@ -29,9 +29,12 @@ const LINE_BYTES_MAX: u64 = 16 << 20;
 /// There is no such record, or the replica cannot be read.
 pub async fn one(
     State(state): State<AppState>,
-    Path((server, seq)): Path<(Origin, u64)>,
+    Path((server, seq)): Path<(String, u64)>,
     filter: Filter,
 ) -> Result<Json<Value>, ApiError> {
+    let server: Origin = server
+        .parse()
+        .map_err(|_| ApiError::new(Code::NotFound, format!("there is no server {server:?}")))?;
     let name = literal(server.as_str());
     let generation = match filter.value("generation") {
         Some(_) => format!("generation = {}", filter.number("generation", 1, u32::MAX.into())?),

@@ -23,7 +23,7 @@ use super::records::to_json;
 use crate::clock::now_us;
 use crate::state::AppState;
 
-/// Records of one step at most; the client is told how many it has missed.
+/// Records of one step at most; `lag` has how many were left out.
 const RECORDS_MAX: u64 = 1_000;
 /// Events that wait for a slow client.
 const WAITING: usize = 64;

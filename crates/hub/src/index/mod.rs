@@ -17,7 +17,9 @@ use anyhow::Context as _;
 use axum::http::StatusCode;
 use tacho_query::{Answer, Cancel, Pool, QueryError, Request, Settings, find_library};
 use tacho_ship::protocol::{Code, FileName};
-use tacho_store::{Durable, Indexer, IndexerOptions, Snapshot, Store};
+use tacho_store::{
+    Durable, Indexer, IndexerOptions, MergeOptions, MergeReport, Merger, Snapshot, Store,
+};
 use tokio::sync::watch;
 
 use crate::api::ApiError;
@@ -38,6 +40,7 @@ struct Shared {
     store: Store,
     pool: Pool,
     indexer: Arc<Indexer>,
+    merger: Merger,
     changed: watch::Receiver<u64>,
     is_stopping: Arc<AtomicBool>,
     feeder: Option<JoinHandle<()>>,
@@ -112,7 +115,9 @@ impl Index {
             };
             std::thread::Builder::new().name("tacho-feed".to_owned()).spawn(feed)
         };
+        let merger = Merger::start(store.clone(), MergeOptions::default())?;
         let shared = Shared {
+            merger,
             store,
             pool: Pool::new(settings),
             indexer,
@@ -133,6 +138,12 @@ impl Index {
     #[must_use]
     pub fn report(&self) -> tacho_store::Report {
         self.shared.indexer.report()
+    }
+
+    /// What the merger has done.
+    #[must_use]
+    pub fn merges(&self) -> MergeReport {
+        self.shared.merger.report()
     }
 
     /// Waits until everything that has landed is indexed. `quiet`: nothing new lands for so long.
