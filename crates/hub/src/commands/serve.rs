@@ -19,6 +19,7 @@ use crate::cli::ServeArgs;
 use crate::clock::now_us;
 use crate::data::DataDirectory;
 use crate::database::Database;
+use crate::index::{Index, query_settings};
 use crate::landing::{self, Landing};
 use crate::listener::{self, Listener};
 use crate::local::{self, LocalShippers};
@@ -59,6 +60,8 @@ pub fn run(args: &ServeArgs) -> anyhow::Result<()> {
     let inbox = Inbox::new();
     let landing = Landing::open(Arc::clone(&data), options, inbox.reporter())
         .with_context(|| format!("cannot read the replica {}", data.replica().display()))?;
+    let index = Index::open(&data, landing.subscribe(), query_settings(&data)?)
+        .with_context(|| format!("cannot open the index {}", data.store().display()))?;
     let verification = Verification::default();
     let _verifier = verification
         .start(Arc::clone(&data), database.clone(), landing.subscribe())
@@ -70,6 +73,7 @@ pub fn run(args: &ServeArgs) -> anyhow::Result<()> {
         database,
         data,
         ship: ShipState::new(landing),
+        index,
         verification,
         sign_in: SignIn::new(tls.is_some()),
         stopping,
