@@ -71,6 +71,10 @@ pub const MIGRATIONS: &[&str] = &[
         WHERE state <> 'closed';
     CREATE INDEX alert_last ON alert (last_us);
 ",
+    "
+    ALTER TABLE alert ADD COLUMN sent_state TEXT;   -- its state when the webhook got it
+    ALTER TABLE alert ADD COLUMN sent_us INTEGER;
+",
 ];
 
 /// Brings the tables up to date. Two processes may do it at the same time.
