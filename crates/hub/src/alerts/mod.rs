@@ -5,6 +5,7 @@
 //! | [`rule`] | the rules: words, severities, titles |
 //! | [`conditions`] | what is wrong now |
 //! | [`monitor`] | the thread that looks |
+//! | [`watch`] | changes of the recorder's settings, in the lines that land |
 //! | [`webhook`] | sends alerts |
 //!
 //! An alert is one row for (rule, server, subject) until it is closed; repetitions are counted. The
@@ -14,6 +15,7 @@
 pub mod conditions;
 pub mod monitor;
 pub mod rule;
+pub mod watch;
 pub mod webhook;
 
 use rusqlite::{OptionalExtension as _, Row, Transaction, params};
@@ -24,6 +26,7 @@ use crate::clock::rfc3339;
 use crate::database::{Database, DatabaseError};
 pub use monitor::Monitor;
 pub use rule::Rule;
+pub use watch::Watch;
 pub use webhook::Webhook;
 
 /// Most alerts in one answer.
