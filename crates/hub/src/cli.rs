@@ -65,6 +65,9 @@ pub struct ServeArgs {
     /// Connections that one address may have at a time
     #[arg(long, value_name = "NUMBER", default_value_t = 256)]
     pub connections_per_address: usize,
+    /// URL to which alerts are sent, in the format of Alertmanager's webhooks
+    #[arg(long, value_name = "URL")]
+    pub webhook: Option<String>,
     /// Log directory of this machine, served without a shipper, as the server NAME [default: the
     /// name of this machine]; can be repeated
     #[arg(long = "log", value_name = "[NAME=]DIR")]

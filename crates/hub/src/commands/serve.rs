@@ -13,7 +13,7 @@ use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
 
 use crate::accounts;
-use crate::alerts::{Monitor, monitor::Inbox};
+use crate::alerts::{Monitor, Watch, Webhook, monitor::Inbox};
 use crate::api::{self, session::SignIn, ship::ShipState};
 use crate::cli::ServeArgs;
 use crate::clock::now_us;
@@ -68,6 +68,10 @@ pub fn run(args: &ServeArgs) -> anyhow::Result<()> {
         .context("cannot start the thread of the verifier")?;
     let _monitor = Monitor::start(inbox, database.clone(), landing.clone(), verification.clone())
         .context("cannot start the thread of the monitor")?;
+    let _watch = Watch::start(Arc::clone(&data), database.clone(), landing.subscribe())
+        .context("cannot start the thread of the watch")?;
+    let _webhook =
+        args.webhook.clone().map(|url| Webhook::start(url, database.clone())).transpose()?;
     let (stop, stopping) = watch::channel(false);
     let state = AppState {
         database,
