@@ -29,6 +29,13 @@ pub enum Command {
     /// Manage API tokens
     #[command(subcommand)]
     Token(TokenCommand),
+    /// Run one SELECT over the view `records`; works beside a running hub
+    Sql(SqlArgs),
+    /// Build the index again from the replica; the hub must not run
+    Reindex(DataArgs),
+    /// Run queries of the hub
+    #[command(hide = true)]
+    QueryWorker,
 }
 
 /// Where everything is.
@@ -58,6 +65,9 @@ pub struct ServeArgs {
     /// Connections that one address may have at a time
     #[arg(long, value_name = "NUMBER", default_value_t = 256)]
     pub connections_per_address: usize,
+    /// URL to which alerts are sent, in the format of Alertmanager's webhooks
+    #[arg(long, value_name = "URL")]
+    pub webhook: Option<String>,
     /// Log directory of this machine, served without a shipper, as the server NAME [default: the
     /// name of this machine]; can be repeated
     #[arg(long = "log", value_name = "[NAME=]DIR")]
@@ -65,6 +75,32 @@ pub struct ServeArgs {
     /// Free space in MiB that the hub leaves on the disk: with less it accepts no logs
     #[arg(long, value_name = "MIB", default_value_t = 1024, overrides_with = "reserve_mib")]
     pub reserve_mib: u64,
+}
+
+/// `tacho-hub sql`
+#[derive(Args, Debug)]
+pub struct SqlArgs {
+    /// Where everything is.
+    #[command(flatten)]
+    pub data: DataArgs,
+    /// Format of the rows
+    #[arg(long, value_enum, default_value_t = RowFormat::Csv)]
+    pub format: RowFormat,
+    /// Seconds that the query may take
+    #[arg(long, value_name = "SECONDS", default_value_t = 600)]
+    pub timeout: u64,
+    /// The query
+    #[arg(value_name = "SELECT")]
+    pub sql: String,
+}
+
+/// How rows are printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum RowFormat {
+    /// Comma-separated values with a head line
+    Csv,
+    /// One JSON object for each row
+    Json,
 }
 
 /// `tacho-hub token …`

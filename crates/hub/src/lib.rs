@@ -9,6 +9,7 @@
 //! | [`commands`] | what the subcommands do |
 //! | [`data`] | the data directory: names, lock, permissions |
 //! | [`database`] | `hub.sqlite` and its migrations |
+//! | [`index`] | the index of records, and queries over it |
 //! | [`landing`] | receives logs into the replica |
 //! | [`listener`] | connections: TLS, limits |
 //! | [`local`] | log directories of this machine |
@@ -28,6 +29,7 @@ pub mod clock;
 pub mod commands;
 pub mod data;
 pub mod database;
+pub mod index;
 pub mod landing;
 pub mod listener;
 pub mod local;

@@ -22,6 +22,9 @@ fn run(cli: &Cli) -> anyhow::Result<()> {
     match &cli.command {
         Command::Serve(args) => commands::serve::run(args),
         Command::Account(AccountCommand::Create(args)) => commands::account::create(args),
+        Command::Sql(args) => commands::sql::run(args, &mut std::io::stdout().lock()),
+        Command::Reindex(args) => commands::reindex::run(args, &mut std::io::stdout().lock()),
+        Command::QueryWorker => Ok(tacho_query::run_worker()?),
         Command::Token(TokenCommand::Create(args)) => {
             writeln!(std::io::stdout(), "{}", commands::token::create(args)?)?;
             Ok(())

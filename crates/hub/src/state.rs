@@ -9,6 +9,7 @@ use crate::api::session::SignIn;
 use crate::api::ship::ShipState;
 use crate::data::DataDirectory;
 use crate::database::Database;
+use crate::index::Index;
 use crate::verification::Verification;
 
 /// Shared by all requests; a clone is cheap.
@@ -20,6 +21,8 @@ pub struct AppState {
     pub data: Arc<DataDirectory>,
     /// Receives logs.
     pub ship: ShipState,
+    /// Searches records.
+    pub index: Index,
     /// States of the seals.
     pub verification: Verification,
     /// Signing in.

@@ -5,6 +5,8 @@
 //! | [`rule`] | the rules: words, severities, titles |
 //! | [`conditions`] | what is wrong now |
 //! | [`monitor`] | the thread that looks |
+//! | [`watch`] | changes of the recorder's settings, in the lines that land |
+//! | [`webhook`] | sends alerts |
 //!
 //! An alert is one row for (rule, server, subject) until it is closed; repetitions are counted. The
 //! alert of a condition is closed when the condition is over. Events, such as a fork or a broken
@@ -13,6 +15,8 @@
 pub mod conditions;
 pub mod monitor;
 pub mod rule;
+pub mod watch;
+pub mod webhook;
 
 use rusqlite::{OptionalExtension as _, Row, Transaction, params};
 use serde::Serialize;
@@ -22,6 +26,8 @@ use crate::clock::rfc3339;
 use crate::database::{Database, DatabaseError};
 pub use monitor::Monitor;
 pub use rule::Rule;
+pub use watch::Watch;
+pub use webhook::Webhook;
 
 /// Most alerts in one answer.
 const LIST_MAX: usize = 1000;

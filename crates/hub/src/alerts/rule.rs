@@ -62,6 +62,10 @@ rules! {
     UnsealedTail "unsealed_tail" "medium" true "New records are not sealed";
     /// No recorder runs.
     RecorderStopped "recorder_stopped" "critical" true "The recorder is not running";
+    /// The recorder was switched off.
+    LoggingOff "logging_off" "critical" false "Auditing was switched off";
+    /// A setting that decides what is recorded was changed.
+    RecorderChanged "recorder_changed" "high" false "A setting of the recorder was changed";
     /// Nothing was heard of the shipper.
     ShipperSilent "shipper_silent" "high" true "The shipper is silent";
     /// The shipper has ended in the orderly way.

@@ -13,12 +13,13 @@ use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
 
 use crate::accounts;
-use crate::alerts::{Monitor, monitor::Inbox};
+use crate::alerts::{Monitor, Watch, Webhook, monitor::Inbox};
 use crate::api::{self, session::SignIn, ship::ShipState};
 use crate::cli::ServeArgs;
 use crate::clock::now_us;
 use crate::data::DataDirectory;
 use crate::database::Database;
+use crate::index::{Index, query_settings};
 use crate::landing::{self, Landing};
 use crate::listener::{self, Listener};
 use crate::local::{self, LocalShippers};
@@ -59,17 +60,24 @@ pub fn run(args: &ServeArgs) -> anyhow::Result<()> {
     let inbox = Inbox::new();
     let landing = Landing::open(Arc::clone(&data), options, inbox.reporter())
         .with_context(|| format!("cannot read the replica {}", data.replica().display()))?;
+    let index = Index::open(&data, landing.subscribe(), query_settings(&data)?)
+        .with_context(|| format!("cannot open the index {}", data.store().display()))?;
     let verification = Verification::default();
     let _verifier = verification
         .start(Arc::clone(&data), database.clone(), landing.subscribe())
         .context("cannot start the thread of the verifier")?;
     let _monitor = Monitor::start(inbox, database.clone(), landing.clone(), verification.clone())
         .context("cannot start the thread of the monitor")?;
+    let _watch = Watch::start(Arc::clone(&data), database.clone(), landing.subscribe())
+        .context("cannot start the thread of the watch")?;
+    let _webhook =
+        args.webhook.clone().map(|url| Webhook::start(url, database.clone())).transpose()?;
     let (stop, stopping) = watch::channel(false);
     let state = AppState {
         database,
         data,
         ship: ShipState::new(landing),
+        index,
         verification,
         sign_in: SignIn::new(tls.is_some()),
         stopping,

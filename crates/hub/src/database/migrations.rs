@@ -71,6 +71,19 @@ pub const MIGRATIONS: &[&str] = &[
         WHERE state <> 'closed';
     CREATE INDEX alert_last ON alert (last_us);
 ",
+    "
+    ALTER TABLE alert ADD COLUMN sent_state TEXT;   -- its state when the webhook got it
+    ALTER TABLE alert ADD COLUMN sent_us INTEGER;
+",
+    "
+    CREATE TABLE watch (                -- how far lines were watched
+        origin TEXT NOT NULL,
+        generation INTEGER NOT NULL,
+        file TEXT NOT NULL,
+        offset INTEGER NOT NULL,
+        PRIMARY KEY (origin, generation, file)
+    ) STRICT, WITHOUT ROWID;
+",
 ];
 
 /// Brings the tables up to date. Two processes may do it at the same time.

@@ -57,6 +57,12 @@ impl Hub {
         command.args(first).arg("--data").arg(self.data.path()).args(rest).output().unwrap()
     }
 
+    /// A subcommand of one word.
+    pub fn command(&self, name: &str, args: &[&str]) -> Output {
+        let mut command = Command::new(HUB);
+        command.arg(name).arg("--data").arg(self.data.path()).args(args).output().unwrap()
+    }
+
     pub fn token(&self, args: &[&str]) -> String {
         let output = self.run(&[&["token", "create"], args].concat());
         assert!(output.status.success(), "{output:?}");

@@ -4,6 +4,7 @@ mod hub;
 #[path = "../../../chain/tests/support/mod.rs"]
 #[expect(dead_code, reason = "the support of another crate's tests")]
 mod recorder;
+mod search;
 mod shipping;
 mod tls;
 
