@@ -103,13 +103,14 @@ deb: build ## Pack the command and the plugin, or component, for Debian into bui
 test-deb: setup-test deb ## Install the packages into a clean Debian and record there (needs root)
 	scripts/test-deb.sh $(SERVER)
 
-lint: setup-test ## Check format, clippy, clang-format, shellcheck, links and the rules in crates/tidy
+lint: setup-test ## Check format, clippy, clang-format, shellcheck, links, the web UI and the rules in crates/tidy
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
 	find adapters bench crates include tests \( -name '*.c' -o -name '*.cc' -o -name '*.h' \) -print0 \
 		| xargs -0 -r clang-format --dry-run -Werror
 	shellcheck -x .ci/run scripts/*.sh bench/*/*.sh tests/preload/*.sh
 	scripts/check-links.py
+	scripts/ui.sh check
 	cargo test -p tacho-tidy
 	@scripts/crate-cache.py save
 

@@ -2,6 +2,8 @@
 //!
 //! | module | what it owns |
 //! |---|---|
+//! | [`accounts`] | accounts of people, sessions, the first sign-in |
+//! | [`alerts`] | alerts of the hub itself |
 //! | [`api`] | the HTTP API: router, errors, who a request is from |
 //! | [`cli`] | the command line of `tacho-hub` |
 //! | [`commands`] | what the subcommands do |
@@ -9,6 +11,8 @@
 //! | [`database`] | `hub.sqlite` and its migrations |
 //! | [`index`] | the index of records, and queries over it |
 //! | [`landing`] | receives logs into the replica |
+//! | [`listener`] | connections: TLS, limits |
+//! | [`local`] | log directories of this machine |
 //! | [`roles`] | who may do what |
 //! | [`say`] | messages on stderr |
 //! | [`state`] | what all requests share |
@@ -17,6 +21,8 @@
 //! | [`ui`] | the files of the web UI |
 //! | [`clock`] | the time of day |
 
+pub mod accounts;
+pub mod alerts;
 pub mod api;
 pub mod cli;
 pub mod clock;
@@ -25,6 +31,8 @@ pub mod data;
 pub mod database;
 pub mod index;
 pub mod landing;
+pub mod listener;
+pub mod local;
 pub mod roles;
 pub mod say;
 pub mod state;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use tokio::sync::watch;
 
+use crate::api::session::SignIn;
 use crate::api::ship::ShipState;
 use crate::data::DataDirectory;
 use crate::database::Database;
@@ -24,6 +25,8 @@ pub struct AppState {
     pub index: Index,
     /// States of the seals.
     pub verification: Verification,
+    /// Signing in.
+    pub sign_in: SignIn,
     /// Becomes true when the hub stops. Requests that do not end otherwise (live views) end then.
     pub stopping: watch::Receiver<bool>,
 }

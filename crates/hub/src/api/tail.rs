@@ -10,7 +10,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::extract::State;
-use axum::response::sse::{Event, KeepAlive, Sse};
+use axum::response::sse::{Event, KeepAlive, KeepAliveStream, Sse};
 use futures_core::Stream;
 use serde_json::json;
 use tacho_query::{Request, literal};
@@ -45,7 +45,10 @@ impl Stream for Events {
 ///
 /// # Errors
 /// A parameter is wrong.
-pub async fn tail(State(state): State<AppState>, filter: Filter) -> Result<Sse<Events>, ApiError> {
+pub async fn tail(
+    State(state): State<AppState>,
+    filter: Filter,
+) -> Result<Sse<KeepAliveStream<Events>>, ApiError> {
     let (sender, receiver) = mpsc::channel(WAITING);
     tokio::spawn(follow(state, filter, sender));
     Ok(Sse::new(Events(receiver)).keep_alive(KeepAlive::new().interval(QUIET)))

@@ -35,7 +35,15 @@ impl Hub {
         let index = Index::open(&data, landing.subscribe(), settings).unwrap();
         let ship = ship::ShipState::new(landing);
         let verification = Verification::default();
-        let state = AppState { database, data, ship, index, verification, stopping };
+        let state = AppState {
+            database,
+            data,
+            ship,
+            index,
+            verification,
+            sign_in: session::SignIn::new(false),
+            stopping,
+        };
         Self { _directory: directory, state }
     }
 

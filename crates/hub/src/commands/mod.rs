@@ -1,5 +1,6 @@
 //! What the subcommands do.
 
+pub mod account;
 pub mod reindex;
 pub mod serve;
 pub mod sql;

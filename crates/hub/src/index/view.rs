@@ -62,8 +62,10 @@ mod tests {
 
     #[test]
     fn a_viewer_sees_no_literals_and_a_scope_is_a_filter() {
-        let caller =
-            |role: Role, scope| Caller { user: "x".to_owned(), roles: Roles::from(role), scope };
+        let caller = |role: Role, scope| {
+            let (user, roles) = ("x".to_owned(), Roles::from(role));
+            Caller { user, roles, scope, csrf: None }
+        };
         let all = View::of(&caller(Role::Auditor, Scope::All));
         assert_eq!(all, View { columns: None, filter: None });
         let servers = Scope::Servers(vec!["db1".parse().unwrap()]);

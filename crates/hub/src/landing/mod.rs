@@ -41,6 +41,7 @@ use tokio::sync::{OwnedMutexGuard, Semaphore};
 
 use crate::clock::now_us;
 use crate::data::DataDirectory;
+use crate::say::say;
 pub use body::Coding;
 pub use feed::{Feed, Landed, Subscription};
 pub use incident::{Incident, OnIncident};
@@ -144,7 +145,9 @@ impl Landing {
                 }
             }
             let replica = Replica::open(&data, &origin)?;
-            origins.insert(origin.clone(), Arc::new(Entry::new(origin, replica)));
+            let shippers = Shippers::load(&directory.join(origin.as_str()))?;
+            let entry = Entry { shippers: Mutex::new(shippers), ..Entry::new(origin, replica) };
+            origins.insert(entry.origin.clone(), Arc::new(entry));
         }
         let origins = RwLock::new(origins);
         let counters = Counters::default();
@@ -245,18 +248,30 @@ impl Landing {
     /// A shipper is alive.
     ///
     /// # Errors
-    /// Too many requests of this origin.
-    pub fn heartbeat(
+    /// Too many requests of this origin, or the disk fails.
+    pub async fn heartbeat(
         &self,
         origin: &Origin,
         heartbeat: Heartbeat,
-        instance: Option<&str>,
+        instance: Option<String>,
     ) -> Result<HeartbeatAnswer, Refusal> {
         let entry = self.entry(origin)?;
-        let now_us = now_us();
-        entry.shippers().heard(instance, heartbeat, now_us);
-        let generation = entry.view().generation;
-        Ok(HeartbeatAnswer { generation, time_us: now_us, hints: self.shared.options.hints })
+        let hints = self.shared.options.hints;
+        self.with_replica(origin, move |_, replica| {
+            let now_us = now_us();
+            let mut shippers = entry.shippers();
+            shippers.heard(instance.as_deref(), heartbeat, now_us);
+            // Without files there is nothing that a second shipper could contradict.
+            if replica.view().files > 0 {
+                let saved = shippers.save(replica.root());
+                if let Err(error) = saved {
+                    say(&format!("{}: cannot store a heartbeat: {error}", entry.origin));
+                }
+            }
+            let generation = replica.generation();
+            Ok(HeartbeatAnswer { generation, time_us: now_us, hints })
+        })
+        .await
     }
 
     /// All that has landed, and what lands from now on. Several parts can subscribe.
@@ -278,6 +293,12 @@ impl Landing {
     #[must_use]
     pub fn counters(&self) -> &Counters {
         &self.shared.counters
+    }
+
+    /// Free bytes of the disk below which bodies are refused.
+    #[must_use]
+    pub fn reserve_bytes(&self) -> u64 {
+        self.shared.options.reserve_bytes
     }
 
     /// The data directory.

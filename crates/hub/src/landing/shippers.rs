@@ -1,10 +1,14 @@
 //! Which shippers of an origin are alive, and what they say of themselves.
 
 use std::collections::BTreeMap;
+use std::io;
+use std::path::Path;
 
+use serde::{Deserialize, Serialize};
 use tacho_ship::protocol::{HEARTBEAT_S, HEARTBEATS_MISSED, Heartbeat};
 
 use super::Refusal;
+use super::replica::UNFINISHED;
 
 /// Instances that are remembered: a client could invent them.
 const INSTANCES_MAX: usize = 16;
@@ -14,7 +18,7 @@ const GENERATION_PAUSE_US: i64 = 60_000_000;
 const SECOND_US: i64 = 1_000_000;
 
 /// The shippers of one origin.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Shippers {
     instances: BTreeMap<String, Instance>,
     /// Until when past generations count (leaky bucket).
@@ -22,7 +26,7 @@ pub struct Shippers {
 }
 
 /// One process of a shipper.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Instance {
     /// When something of it was received, µs since 1970-01-01 UTC, the hub's clock.
     pub last_us: i64,
@@ -53,7 +57,33 @@ impl Instance {
     }
 }
 
+/// Beside the directories of an origin's generations.
+const FILE: &str = "shippers.json";
+
 impl Shippers {
+    /// Those that were alive before a restart of the hub: they may still be, and a second shipper
+    /// must not begin a generation in the meantime.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn load(root: &Path) -> io::Result<Self> {
+        match std::fs::read(root.join(FILE)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Self::default()),
+            // A file of another release, or one that a power failure has emptied.
+            text => Ok(serde_json::from_slice(&text?).unwrap_or_default()),
+        }
+    }
+
+    /// Writes the file, without a sync: after a power failure all of them have to come again.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn save(&self, root: &Path) -> io::Result<()> {
+        let unfinished = root.join(format!("{UNFINISHED}{FILE}"));
+        std::fs::write(&unfinished, serde_json::to_vec(self)?)?;
+        std::fs::rename(unfinished, root.join(FILE))
+    }
+
     /// A `PUT` has come.
     pub fn heard_put(&mut self, instance: &str, now_us: i64) {
         let known = self.instance(instance, now_us);
@@ -133,6 +163,19 @@ mod tests {
         shippers.heard(Some("a"), heartbeat(0), 50_000_000);
         assert_eq!(shippers.other_alive(Some("b"), 50_000_000), None);
         assert_eq!(shippers.newest().unwrap().skew_us(), Some(5 - 50_000_000));
+    }
+
+    #[test]
+    fn a_restart_does_not_forget_who_is_alive() {
+        let directory = tempfile::tempdir().unwrap();
+        assert!(Shippers::load(directory.path()).unwrap().newest().is_none());
+        let mut shippers = Shippers::default();
+        shippers.heard(Some("a"), heartbeat(10), 0);
+        shippers.save(directory.path()).unwrap();
+        let loaded = Shippers::load(directory.path()).unwrap();
+        assert!(loaded.other_alive(Some("b"), 29_999_999).is_some());
+        std::fs::write(directory.path().join(FILE), "").unwrap();
+        assert!(Shippers::load(directory.path()).unwrap().newest().is_none());
     }
 
     #[test]
