@@ -18,7 +18,8 @@ use crate::value::Type;
 /// Rows are sent when there are so many bytes of them.
 const ROWS_BYTES: usize = 64 << 10;
 
-/// Runs the worker: frames from stdin, frames to stdout. Returns when the hub has closed the pipe.
+/// Runs the worker: frames from stdin, frames to stdout. When the hub has closed the pipe or is dead,
+/// the process ends at once, also in the middle of a query.
 ///
 /// # Errors
 /// If the pipes do not work.
@@ -42,10 +43,13 @@ pub fn run_worker() -> io::Result<()> {
     std::thread::Builder::new()
         .name("query".to_owned())
         .spawn(move || run_queries(&runner, &receiver, output))?;
-    read_frames(&mut input, &connection, |query| queries.send(query).is_ok())
+    read_frames(&mut input, &connection, |query| queries.send(query).is_ok())?;
+    // Without destructors: threads of DuckDB may run.
+    // SAFETY: a plain system call.
+    unsafe { libc::_exit(0) }
 }
 
-/// Returning ends the process, with the query that may run.
+/// Returns when the hub has closed the pipe.
 fn read_frames(
     input: &mut impl Read,
     connection: &Connection,
@@ -74,13 +78,13 @@ fn take_stdout() -> io::Result<fs::File> {
     Ok(copy.into())
 }
 
-/// The process dies with the hub, and before it if memory runs out.
+/// The process dies before the hub if memory runs out. (That the hub has died is seen from its pipe:
+/// `PR_SET_PDEATHSIG` would kill the worker when the *thread* ends that has started it.)
 fn confine() -> io::Result<()> {
     // SAFETY: plain system calls.
     let failed = unsafe {
         let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-        libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) != 0
-            || libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0
+        libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0
             || libc::setrlimit(libc::RLIMIT_CORE, &none) != 0
     };
     if failed {

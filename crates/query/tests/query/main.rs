@@ -237,11 +237,27 @@ fn a_query_can_be_cancelled_and_ends_in_time() {
 }
 
 #[test]
+fn a_worker_outlives_the_thread_that_has_started_it() {
+    let hub = Hub::new();
+    std::thread::scope(|scope| scope.spawn(|| hub.fetch("SELECT 1")).join().unwrap());
+    std::thread::sleep(Duration::from_millis(100));
+    assert_eq!(hub.fetch("SELECT count(*) FROM records").rows, [[json!(300)]]);
+}
+
+#[test]
 fn too_many_queries_are_refused_not_queued() {
     let hub = Hub::with(|settings| settings.waiting = 0);
     let cancel = Cancel::default();
     std::thread::scope(|scope| {
-        let query = scope.spawn(|| hub.pool.fetch(&hub.request(LONG), &cancel));
+        // The queries of the loop below may be first.
+        let query = scope.spawn(|| {
+            loop {
+                match hub.pool.fetch(&hub.request(LONG), &cancel) {
+                    Err(QueryError::Busy) => std::thread::yield_now(),
+                    other => return other,
+                }
+            }
+        });
         while !matches!(
             hub.pool.fetch(&hub.request("SELECT 1"), &Cancel::default()),
             Err(QueryError::Busy)
