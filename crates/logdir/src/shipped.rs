@@ -17,7 +17,7 @@ use std::io;
 use std::path::Path;
 
 use super::error::{At, FileError};
-use super::fs::{Fs, FsFile as _, OpenMode};
+use super::fs::{Fs, FsFile, OpenMode};
 use super::lines::read_exact_at;
 use super::name::FileName;
 
@@ -155,7 +155,7 @@ impl Shipped {
     }
 }
 
-fn content<F: super::fs::FsFile>(file: &F, path: &Path) -> Result<Option<Vec<HubLine>>, FileError> {
+fn content<F: FsFile>(file: &F, path: &Path) -> Result<Option<Vec<HubLine>>, FileError> {
     let bytes = file.stat().at("look at", path)?.bytes;
     if bytes > BYTES_MAX {
         return Ok(None);
