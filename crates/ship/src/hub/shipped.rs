@@ -273,7 +273,7 @@ fn write(path: &Path, lines: &[HubLine], directory: &File) -> io::Result<()> {
     }
     let mut file =
         OpenOptions::new().write(true).create_new(true).mode(shipped::MODE).open(&new)?;
-    let write = || {
+    let mut write = || {
         let of = directory.metadata()?;
         if file.metadata()?.uid() != of.uid() {
             fchown(&file, Some(of.uid()), Some(of.gid()))?;
