@@ -22,7 +22,6 @@ use crate::control::Severity;
 const FREE_PERCENT_MIN: u64 = 5;
 /// The value of [`Setting::RetentionUnshipped`] with which a hub is not waited for.
 const REMOVE: u64 = 1;
-
 /// Interval between warnings about the same wait, µs.
 const WARN_EVERY_US: i64 = 24 * HOUR_US;
 
