@@ -1,5 +1,5 @@
-//! `tacho_retention_unshipped` on a real server: closed files stay until the hubs in `.shipped` have
-//! them. On each release: `scripts/test-release.sh`.
+//! `tacho_retention_unshipped` on a real server: closed files stay until the hubs in `.shipped`
+//! have them. On each release: `scripts/test-release.sh`.
 
 use std::collections::BTreeSet;
 use std::fs::{self, Permissions};

@@ -20,7 +20,7 @@ use crate::control::Severity;
 /// Files are removed although a hub does not have them while less than this is free, per cent of
 /// the file system.
 const FREE_PERCENT_MIN: u64 = 5;
-/// The value of [`Setting::RetentionUnshipped`] with which a hub is not waited for.
+/// The value of [`Setting::RetentionUnshipped`] that waits for no hub.
 const REMOVE: u64 = 1;
 /// Interval between warnings about the same wait, µs.
 const WARN_EVERY_US: i64 = 24 * HOUR_US;

@@ -181,8 +181,8 @@ impl ShippedLine {
                     let path = self.directory.join(shipped::NAME);
                     (self.report)(&format!(
                         "cannot write {}: {error}; retention on this machine may not wait for this \
-                         hub. Run `tacho ship` as the owner of the log directory or as root, or use \
-                         --no-retain",
+                         hub. Run `tacho ship` as the owner of the log directory or as root, or \
+                         use --no-retain",
                         path.display()
                     ));
                 }
