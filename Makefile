@@ -18,7 +18,7 @@ export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH)
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help build build-mysql run test test-all check-deep test-this test-server test-mysql test-mtr test-pauses test-asan setup-mysql deb test-deb lint deny site bench fuzz crash loom proof miri install uninstall clean cargo setup-run setup-test setup-bench
+.PHONY: help build build-mysql run test test-all check-deep test-this test-server test-mysql test-mtr test-pauses test-asan setup-mysql ui ui-check ui-test deb test-deb lint deny site bench fuzz crash loom proof miri install uninstall clean cargo setup-run setup-test setup-bench
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -88,19 +88,29 @@ test-mysql: setup-test ## Run all tests with MySQL 9.7 and 8.0
 test-mtr: setup-test build ## Run the tests in MariaDB's own test framework (part of make test)
 	scripts/mtr.sh $(SERVER)
 
+ui: ## Build the web UI into ui/dist (Node is fetched the first time)
+	scripts/ui.sh build
+
+ui-check: ## Check types, format, lints and unit tests of the web UI
+	scripts/ui.sh check
+
+ui-test: ## Test the web UI in Chromium, with a hub and real records behind it
+	scripts/ui.sh test
+
 deb: build ## Pack the command and the plugin, or component, for Debian into build/deb/
 	scripts/deb.sh $(SERVER)
 
 test-deb: setup-test deb ## Install the packages into a clean Debian and record there (needs root)
 	scripts/test-deb.sh $(SERVER)
 
-lint: setup-test ## Check format, clippy, clang-format, shellcheck, links and the rules in crates/tidy
+lint: setup-test ## Check format, clippy, clang-format, shellcheck, links, the web UI and the rules in crates/tidy
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
 	find adapters bench crates include tests \( -name '*.c' -o -name '*.cc' -o -name '*.h' \) -print0 \
 		| xargs -0 -r clang-format --dry-run -Werror
 	shellcheck -x .ci/run scripts/*.sh bench/*/*.sh tests/preload/*.sh
 	scripts/check-links.py
+	scripts/ui.sh check
 	cargo test -p tacho-tidy
 	@scripts/crate-cache.py save
 

@@ -19,7 +19,7 @@ stage_command() {
 
     # Not enabled by default.
     install -d "$root$prefix/lib/systemd/system" "$share/man/man1"
-    for file in tacho-recorder.service tacho-syslog.service; do
+    for file in tacho-recorder.service tacho-ship.service tacho-syslog.service; do
         placed "$prefix" <"packaging/$file" >"$root$prefix/lib/systemd/system/$file"
     done
     build/bin/tacho man --output "$share/man/man1"

@@ -188,7 +188,7 @@ completions() {
     [ "$found" = tail ] || fail "bash completes \"tacho ta\" with: $found"
 }
 units() {
-    local unit problems names=(tacho-recorder tacho-syslog)
+    local unit problems names=(tacho-recorder tacho-ship tacho-syslog)
     # With its drop-in. The package that this script makes of MySQL 8.0 has no unit.
     [ "$release" = mysql-8.0 ] || names+=("$family")
     for unit in "${names[@]}"; do
@@ -291,8 +291,8 @@ fi
 kept() { (cd "$root" && find ".$log" var/lib/mysql/tacho-signing.key -type f -exec sha256sum {} + | sort -k 2); }
 # Everything that a unit has in /etc/systemd is a link.
 enabled() { find "$root/etc/systemd" -name 'tacho-*'; }
-inside systemctl --quiet enable tacho-recorder tacho-syslog
-[ "$(enabled | wc -l)" -eq 2 ] || fail "the units cannot be enabled"
+inside systemctl --quiet enable tacho-recorder tacho-ship tacho-syslog
+[ "$(enabled | wc -l)" -eq 3 ] || fail "the units cannot be enabled"
 kept >"$work/before"
 inside apt-get purge -y -qq tacho "$package" </dev/null >"$work/purge.log" 2>&1 ||
     fail "they cannot be removed: $(tail -5 "$work/purge.log")"

@@ -35,7 +35,7 @@ for file in "$installed" "$root"/usr/bin/tacho \
     "$root"/usr/share/man/man1/{tacho,tacho-tail,tacho-pmp-diff}.1.gz \
     "$root"/usr/share/bash-completion/completions/tacho "$root"/usr/share/zsh/*/_tacho \
     "$root"/usr/share/fish/vendor_completions.d/tacho.fish \
-    "$root"/usr/lib/systemd/system/{tacho-recorder,tacho-syslog}.service \
+    "$root"/usr/lib/systemd/system/{tacho-recorder,tacho-ship,tacho-syslog}.service \
     "$root/usr/lib/systemd/system/$family.service.d/tacho-priority.conf" \
     "$root/usr/share/tacho/$release.cnf" "$root"/usr/share/doc/tacho/docs/guide/install.md; do
     [ -s "$file" ] || fail "there is no ${file#"$root"}"

@@ -10,6 +10,7 @@ use std::time::Duration;
 use tacho_chain::key::VerifierKey;
 use tacho_chain::verify::State;
 use tacho_tests::client::{self, Conn, Queryable as _};
+use tacho_tests::converted::wait_for_format;
 use tacho_tests::disk::Disk;
 use tacho_tests::log::bytes;
 use tacho_tests::sealed::{assert_state, check};
@@ -313,10 +314,8 @@ fn a_start_continues_the_existing_files() {
 #[test]
 fn the_next_server_completes_the_files_of_a_killed_one() {
     for format in [CSV, NEW] {
-        let mut server = builder()
-            .option(format!("loose-tacho-format={}", format[0]))
-            .start()
-            .expect("a server");
+        let builder = builder().option(format!("loose-tacho-format={}", format[0]));
+        let mut server = builder.start().expect("a server");
         let log = log_of(&server);
         let mut conn = server.connect().expect("a connection");
         tagged::prepare(&mut conn, 4).expect("prepared");
@@ -346,6 +345,7 @@ fn the_next_server_completes_the_files_of_a_killed_one() {
             server.restart().expect("started again");
             running.stop().expect("a tally");
         }
+        wait_for_format(&mut server.connect().expect("a connection"));
         server.stop().expect("stopped");
         assert_whole(&log, format);
         assert!(harm_count > 0, "nothing was put right");
@@ -546,7 +546,7 @@ fn a_directory_in_the_way_of_one_file_is_reported_and_the_next_files_continue() 
         next > first && text.contains("third 49")
     });
     conn.query_drop("SET GLOBAL tacho_logging = OFF").expect("an answer");
-    wait::until("nothing waits", || status(&mut conn)["Tacho_format_behind_bytes"] == "0");
+    wait_for_format(&mut conn);
     assert!(status(&mut conn)["Tacho_last_error"].contains(&first));
     assert!(obstacle.is_dir(), "it has another owner");
     server.assert_clean_log(&["in the way", "not a regular file", "in the other format"]);

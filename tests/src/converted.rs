@@ -10,7 +10,8 @@ use tacho_record::Line;
 use tacho_record::OwnedRecord;
 use tacho_record::time::TimeFormatter;
 
-use crate::log as strict;
+use crate::client::{self, Conn};
+use crate::{log as strict, wait};
 
 /// More than the open statements of any test.
 const OPEN_BYTES_MAX: usize = 1 << 20;
@@ -44,4 +45,13 @@ pub fn log(directory: &Path, format: Format, server_host: &str) -> Result<String
         Some(error) => Err(error),
         None => Ok(String::from_utf8(out)?),
     }
+}
+
+/// Waits until the other format has all lines: a stop of the server gives it a limited time.
+///
+/// # Panics
+/// It never has them.
+pub fn wait_for_format(conn: &mut Conn) {
+    const BEHIND: &str = "Tacho_format_behind_bytes";
+    wait::until("nothing waits", || client::status(conn, BEHIND).expect("status")[BEHIND] == "0");
 }

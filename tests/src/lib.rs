@@ -41,6 +41,7 @@ pub mod disk;
 pub mod find;
 pub mod guide;
 pub mod hidden;
+pub mod hub;
 pub mod log;
 pub mod map_auth;
 pub mod mysql_place;

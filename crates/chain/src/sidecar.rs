@@ -70,6 +70,17 @@ impl<R: BufRead> Entries<R> {
         Entries { source, line: 1, whole_bytes: 0, torn: false }
     }
 
+    /// Continues a sidecar: the source is what is behind so many bytes of whole entries, and begins
+    /// with this line.
+    pub fn resume(source: R, line: u64, whole_bytes: u64) -> Entries<R> {
+        Entries { source, line, whole_bytes, torn: false }
+    }
+
+    /// Number of the next line, after a whole entry.
+    pub fn line(&self) -> u64 {
+        self.line
+    }
+
     /// Bytes up to the end of the last entry that was read.
     pub fn whole_bytes(&self) -> u64 {
         self.whole_bytes

@@ -21,7 +21,7 @@ pub enum DataError {
     /// A file or directory cannot be made or opened.
     #[error("cannot {what} {path}: {source}", path = path.display())]
     Io {
-        /// What failed.
+        /// The operation that failed.
         what: &'static str,
         /// On what.
         path: PathBuf,
@@ -53,6 +53,19 @@ impl DataDirectory {
     pub fn open(path: &Path) -> Result<Self, DataError> {
         make_directory(path)?;
         Ok(Self { path: path.to_owned() })
+    }
+
+    /// An existing directory.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn existing(path: &Path) -> Result<Self, DataError> {
+        match std::fs::metadata(path) {
+            Ok(_) => Ok(Self { path: path.to_owned() }),
+            Err(source) => {
+                Err(DataError::Io { what: "open the directory", path: path.to_owned(), source })
+            }
+        }
     }
 
     /// The directory.

@@ -1,12 +1,16 @@
-//! What all requests share. A part of the hub that needs more keeps it in a type of its own, and
-//! adds one field here.
+//! State that all requests share. A part of the hub that needs more keeps it in a type of its own,
+//! and adds one field here.
 
 use std::sync::Arc;
 
 use tokio::sync::watch;
 
+use crate::api::session::SignIn;
+use crate::api::ship::ShipState;
 use crate::data::DataDirectory;
 use crate::database::Database;
+use crate::index::Index;
+use crate::verification::Verification;
 
 /// Shared by all requests; a clone is cheap.
 #[derive(Clone)]
@@ -15,6 +19,14 @@ pub struct AppState {
     pub database: Database,
     /// Where things are on the disk.
     pub data: Arc<DataDirectory>,
+    /// Receives logs.
+    pub ship: ShipState,
+    /// Searches records.
+    pub index: Index,
+    /// States of the seals.
+    pub verification: Verification,
+    /// Signing in.
+    pub sign_in: SignIn,
     /// Becomes true when the hub stops. Requests that do not end otherwise (live views) end then.
     pub stopping: watch::Receiver<bool>,
 }

@@ -92,6 +92,11 @@ impl<'a> Content<'a> {
         }
     }
 
+    /// Continues a file: the source is what is behind so many bytes and lines.
+    pub fn resume(source: Box<dyn Read + 'a>, bytes: u64, lines: u64) -> Content<'a> {
+        Content { bytes, lines, ..Content::new(source) }
+    }
+
     /// Fills the buffer if it is empty. `false`: the end of the file.
     fn fill(&mut self) -> io::Result<bool> {
         while self.begin == self.end {

@@ -6,17 +6,20 @@
 
 mod content;
 mod end;
+mod follow;
 mod forms;
 mod frames;
+mod missing;
 mod removed;
 mod report;
 mod signed;
 mod strays;
 mod walk;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::io::{self, Read};
 
+pub use follow::{Follower, GrowingDirectory, Sealed};
 pub use report::{Finding, Report, State};
 use walk::Place;
 
@@ -98,7 +101,7 @@ pub fn verify(
 ) -> io::Result<Report> {
     let mut walk = walk::Walk::new(directory, options, progress);
     // First the names, then the tombstones: a file that is removed in between has one.
-    let mut names = directory.names()?;
+    let mut names = names_in(directory)?;
     let mut removed = removed::Removed::read(directory)?;
     let mut stems = list(&names, &removed);
     let mut last_sealed = newest_sidecar(&stems);
@@ -109,7 +112,7 @@ pub fn verify(
         if walk.file(&stem, &parts, &removed, place)? == walk::Walked::Vanished {
             // Compressed or removed since the names were read: list it again.
             again += 1;
-            names = directory.names()?;
+            names = names_in(directory)?;
             removed = removed::Removed::read(directory)?;
             stems = list(&names, &removed).split_off(&stem);
             last_sealed = newest_sidecar(&stems);
@@ -125,7 +128,7 @@ pub fn verify(
         again = 0;
         if stems.is_empty() && walk.expects_more() {
             // Rotated during the verification: read the new files, too.
-            names = directory.names()?;
+            names = names_in(directory)?;
             stems = list(&names, &removed).split_off(&stem);
             stems.remove(&stem);
             last_sealed = newest_sidecar(&stems);
@@ -134,6 +137,25 @@ pub fn verify(
     removed.check(&mut walk);
     walk.strays(&names);
     Ok(walk.finish(&removed))
+}
+
+/// Names in a directory to which files are being added. An entry that is made while a directory is
+/// read may be missing although a newer one is there (readdir(3)), so it is read twice: whatever is
+/// as old as the newest file of the first reading is complete in the second one.
+fn names_in(directory: &dyn Directory) -> io::Result<Vec<String>> {
+    let mut names = directory.names()?;
+    let first: HashSet<String> = names.iter().cloned().collect();
+    let Some(newest) = first.iter().filter_map(|name| stem_of(name)).max() else {
+        return Ok(names);
+    };
+    let is_late =
+        |name: &String| !first.contains(name) && stem_of(name).is_some_and(|stem| stem <= newest);
+    names.extend(directory.names()?.into_iter().filter(is_late));
+    Ok(names)
+}
+
+fn stem_of(name: &str) -> Option<&str> {
+    name.split_once('.').map(|(stem, _)| stem).filter(|stem| is_stem(stem))
 }
 
 /// The newest file with a sidecar. Computed once: there may be a million tombstones.

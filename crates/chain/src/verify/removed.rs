@@ -1,5 +1,6 @@
 //! The tombstones: their content, and whether it is true.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::io::{self, BufReader};
@@ -24,6 +25,8 @@ pub struct Gone {
     pub epochs: Vec<(Epoch, Note, u64)>,
     note: Note,
     line: u64,
+    /// A signature that is good stays good.
+    is_checked: Cell<bool>,
 }
 
 impl Gone {
@@ -89,7 +92,8 @@ impl Removed {
                     let epochs = std::mem::replace(&mut epochs, Vec::with_capacity(1));
                     match removed.files.entry(stem) {
                         Entry::Vacant(place) => {
-                            place.insert(Gone { tombstone, epochs, note, line });
+                            let is_checked = Cell::new(false);
+                            place.insert(Gone { tombstone, epochs, note, line, is_checked });
                         }
                         Entry::Occupied(_) => {
                             removed.modified(line, "a second tombstone for the same file");
@@ -126,11 +130,16 @@ impl Removed {
     }
 
     /// Reports faults, and checks the signatures, now that all keys are known.
-    pub fn check(&mut self, walk: &mut Walk<'_>) {
-        std::mem::take(&mut self.findings).into_iter().for_each(|finding| walk.tell(finding));
+    pub fn check(&self, walk: &mut Walk<'_>) {
+        self.findings.iter().for_each(|finding| walk.tell(finding.clone()));
         walk.report.add_uncounted(self.more_findings);
         for gone in self.files.values() {
-            if !walk.is_by_known_key(&gone.note) {
+            if gone.is_checked.get() {
+                continue;
+            }
+            if walk.is_by_known_key(&gone.note) {
+                gone.is_checked.set(true);
+            } else {
                 walk.tell(modified(gone.line, "no key of this log has signed this tombstone"));
             }
         }

@@ -127,7 +127,7 @@ impl Walk<'_> {
                 "the recorder did not find what it knew to be sealed: the directory, or its key file, \
                  was rolled back"
             }
-            EpochReason::Damaged => "the file before this one had been changed by another process",
+            EpochReason::Damaged => "another process had changed the file before this one",
             EpochReason::GivenUp => "too many files could not be sealed: some were given up",
         };
         self.say(State::BrokenChain, sidecar, line, text);

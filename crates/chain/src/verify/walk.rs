@@ -5,6 +5,7 @@ use std::io::{self, BufReader};
 
 use super::content::Content;
 use super::forms::{Chosen, Forms};
+use super::missing::Missing;
 use super::removed::{Gone, Removed};
 use super::report::{Finding, Report, State};
 use super::{Directory, Locked, Options, Parts};
@@ -15,6 +16,7 @@ use crate::key::VerifierKey;
 use crate::sidecar::{Entries, Entry, Meaning};
 
 /// The state that the next entry must continue.
+#[derive(Clone)]
 pub(super) struct Before {
     /// Log file, without its directory.
     pub(super) file: String,
@@ -102,7 +104,9 @@ pub struct Walk<'a> {
     /// of them.
     pub(super) locked: Option<(String, (u64, u64))>,
     /// The newest file that was read, and had no tombstone then.
-    newest_kept: Option<String>,
+    pub(super) newest_kept: Option<String>,
+    /// `Some`: tombstones may come later, so what depends on them is reported at the end.
+    pub(super) missing: Option<Vec<Missing>>,
 }
 
 impl<'a> Walk<'a> {
@@ -128,6 +132,7 @@ impl<'a> Walk<'a> {
             wrong_key_told: false,
             locked: None,
             newest_kept: None,
+            missing: None,
         }
     }
 
@@ -190,7 +195,9 @@ impl<'a> Walk<'a> {
         if is_missing(source.as_ref()) || self.compare_forms(&log, &others)? == Walked::Vanished {
             return Ok(Walked::Vanished);
         }
-        self.check_order(stem, has_log, removed);
+        if self.missing.is_none() {
+            self.check_order(stem, has_log, removed);
+        }
         let entries = match source {
             Some(source) => self.entries_of(&sidecar, source, place)?,
             None => None,
@@ -219,37 +226,46 @@ impl<'a> Walk<'a> {
         };
         let first_seq = self.last_seq().saturating_add(1);
         loop {
-            self.entry(&mut open, &entry)?;
-            open.is_first_entry = false;
-            if let Some(before) = &mut self.before {
-                before.hash = before.hash.after(&entry.bytes);
-            }
+            self.next_entry(&mut open, &entry)?;
             let Some(next) = entries.next_entry()? else { break };
             entry = next;
         }
-        self.report.files += 1;
         if is_locked {
             self.note_locked(&log, first_seq);
         }
-        self.report_entries(&mut open, entries.is_torn(), place);
+        self.close(&mut open, entries.is_torn(), place);
         match gone {
+            _ if !has_log && self.missing.is_some() => self.note_missing(stem, first_seq),
             _ if has_log => {}
             Some(gone) => {
-                self.check_end(gone);
-                self.report.add_removed(gone.tombstone.reason);
+                let hash = self.before.as_ref().map(|before| before.hash);
+                self.removed_but_sidecar(gone, hash);
             }
-            None => {
-                let text = "the file is missing, its sidecar is here";
-                self.say_of(State::Gap, &open.log, (first_seq, self.last_seq()), text);
-            }
+            None => self.missing_but_sidecar(&open.log, (first_seq, self.last_seq())),
         }
         self.tail(&mut open, place.is_last_sealed)?;
         Ok(Walked::Read)
     }
 
     /// `seq` of the last sealed record so far; 0: there is none.
-    fn last_seq(&self) -> u64 {
+    pub(super) fn last_seq(&self) -> u64 {
         self.before.as_ref().map_or(0, |before| before.seq)
+    }
+
+    /// Processes the next entry of a sidecar.
+    pub(super) fn next_entry(&mut self, open: &mut Open<'_>, entry: &Entry) -> io::Result<()> {
+        self.entry(open, entry)?;
+        open.is_first_entry = false;
+        if let Some(before) = &mut self.before {
+            before.hash = before.hash.after(&entry.bytes);
+        }
+        Ok(())
+    }
+
+    /// The end of a sidecar.
+    pub(super) fn close(&mut self, open: &mut Open<'_>, is_torn: bool, place: Place) {
+        self.report.files += 1;
+        self.report_entries(open, is_torn, place);
     }
 
     /// Reports what was counted over all entries of a file.
@@ -268,7 +284,7 @@ impl<'a> Walk<'a> {
 
     /// Retention begins with the oldest file: the files it has removed are older than those that
     /// remain.
-    fn check_order(&mut self, stem: &str, has_log: bool, removed: &Removed) {
+    pub(super) fn check_order(&mut self, stem: &str, has_log: bool, removed: &Removed) {
         let is_gone = removed.get(stem).is_some();
         if is_gone && !has_log {
             // A file that existed may have got a tombstone since.
@@ -343,9 +359,7 @@ impl<'a> Walk<'a> {
         let rest = content.rest();
         (self.progress)(content.bytes);
         match rest {
-            Ok((_, lines)) => {
-                self.say(State::NotSealed, log, None, format!("no sidecar; {lines} lines"));
-            }
+            Ok((_, lines)) => self.unsealed_lines(log, lines),
             Err(error) => self.unreadable(log, error)?,
         }
         Ok(())
@@ -414,13 +428,5 @@ impl<'a> Walk<'a> {
         });
         self.report.add_removed(tombstone.reason);
         self.ended = Some(CheckpointReason::Rotate);
-    }
-
-    /// A file whose sidecar is still here beside its tombstone.
-    fn check_end(&mut self, gone: &Gone) {
-        if self.before.as_ref().is_some_and(|before| before.hash != gone.tombstone.chain) {
-            let text = format!("the tombstone of {} belongs to another file", gone.tombstone.file);
-            self.say(State::Modified, crate::REMOVED_FILE, Some(gone.line()), text);
-        }
     }
 }

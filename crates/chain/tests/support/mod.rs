@@ -1,5 +1,7 @@
 //! A log directory in memory, sealed as the recorder does it.
 
+mod follow;
+
 use std::collections::BTreeMap;
 use std::io::{self, Read};
 
@@ -243,6 +245,7 @@ pub fn sealed() -> Recorder {
 
 pub fn check(dir: &Dir, root: &VerifierKey, expect: Option<&str>) -> Report {
     let options = Options { keys: vec![root.clone()], expect: expect.map(str::to_owned) };
+    follow::assert_follows(dir, &options);
     verify::verify(dir, &options, &mut |_| {}).expect("memory can be read")
 }
 

@@ -11,8 +11,11 @@ use tower::ServiceExt as _;
 use super::*;
 use crate::data::DataDirectory;
 use crate::database::Database;
+use crate::index::Index;
+use crate::landing::Landing;
 use crate::roles::{Roles, Scope};
 use crate::tokens::{self, TokenGrant};
+use crate::verification::Verification;
 
 struct Hub {
     _directory: tempfile::TempDir,
@@ -25,7 +28,22 @@ impl Hub {
         let data = DataDirectory::open(directory.path()).unwrap();
         let database = Database::open(&data.database()).unwrap();
         let (_, stopping) = tokio::sync::watch::channel(false);
-        let state = AppState { database, data: Arc::new(data), stopping };
+        let data = Arc::new(data);
+        let options = crate::landing::Options { reserve_bytes: 0, ..Default::default() };
+        let landing = Landing::open(Arc::clone(&data), options, Arc::new(|_| {})).unwrap();
+        let settings = crate::index::query_settings(&data).unwrap();
+        let index = Index::open(&data, landing.subscribe(), settings).unwrap();
+        let ship = ship::ShipState::new(landing);
+        let verification = Verification::default();
+        let state = AppState {
+            database,
+            data,
+            ship,
+            index,
+            verification,
+            sign_in: session::SignIn::new(false),
+            stopping,
+        };
         Self { _directory: directory, state }
     }
 
@@ -62,7 +80,7 @@ fn code(body: &str) -> String {
 async fn health_needs_no_token_and_unknown_paths_say_so() {
     let hub = Hub::new();
     assert_eq!(hub.get("/healthz", None).await, (StatusCode::OK, "ok\n".to_owned()));
-    let (status, body) = hub.get("/nothing", None).await;
+    let (status, body) = hub.get("/api/nothing", None).await;
     assert_eq!((status, code(&body).as_str()), (StatusCode::NOT_FOUND, "not_found"));
 }
 

@@ -1,4 +1,4 @@
-//! `hub.sqlite`: accounts, tokens, origins, alerts. Small: records are in the replica and the store.
+//! `hub.sqlite`: accounts, tokens, origins, alerts. Records are in the replica and the store.
 //!
 //! Several processes can have it open (`tacho-hub token create` beside a running hub): it is in WAL
 //! mode, and readers never wait. Functions here block: an async caller uses [`Database::call`] for

@@ -51,6 +51,11 @@ const SYSLOG: &[Fact] = &[
     ("tacho-syslog.service", "The systemd unit that sends the log to a syslog server."),
     ("/etc/default/tacho-syslog", "The settings of that unit."),
 ];
+const SHIP: &[Fact] = &[
+    ("tacho-ship.service", "The systemd unit that ships the log to a hub."),
+    ("/etc/default/tacho-ship", "The settings of that unit."),
+    ("/etc/tacho/hub.token", "The token that it uses."),
+];
 const MANUAL: &[Fact] = &[
     ("/usr/share/bash-completion/completions/tacho", "The completion script for bash."),
     ("/usr/share/man/man1/tacho*.1.gz", "The manual pages."),
@@ -141,7 +146,7 @@ const PAGES: &[Facts] = &[
                 "Compare a copy of a log with what the hub has",
             ),
         ],
-        files: &[LOG, SEAL],
+        files: &[LOG, SEAL, SHIP],
         see_also: &["tacho", "tacho-convert", "tacho-verify"],
         guide: "docs/guide/ship.md",
     },

@@ -5,12 +5,17 @@
 //! 3. sysbench continues while recording is switched on and off in short blocks: the cost.
 //! 4. The server stops, and the log is compared with the counts of the clients.
 //!
+//! Meanwhile `tacho ship` sends the log to a private hub, where each answered statement of the
+//! tagging client must be found once.
+//!
 //! `TACHO_SERVER` selects the server, and [`Product`] has the differences.
 
 mod check;
+mod hub;
 mod summary;
 
 use std::fs::{self, File};
+use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -26,6 +31,7 @@ use tacho_tests::sysbench::{Report, Second, Sysbench};
 use tacho_tests::tagged::{self, Load, Tally};
 
 use crate::check::Expected;
+use crate::hub::Central;
 use crate::summary::{Summary, grouped};
 
 /// Account of the load whose statements are counted.
@@ -81,14 +87,7 @@ fn run(arguments: &Arguments) -> Result<bool> {
     let begin = Instant::now();
 
     step(&format!("starting a private {}: {}", product.title, product.install));
-    let mut server = product
-        .builder()
-        .directory(directory.join("server"))
-        .keep()
-        .option(format!("max-connections={}", arguments.threads + 50))
-        .option("innodb-buffer-pool-size=256M")
-        .option(product.installation().product().redo_log_option(256))
-        .start()?;
+    let mut server = start_server(product, arguments, &directory)?;
     let mut conn = server.connect()?;
     product.install(&mut conn)?;
     // An absolute path replaces the data directory, a relative one is below it.
@@ -101,11 +100,16 @@ fn run(arguments: &Arguments) -> Result<bool> {
     counted.prepare(&mut conn)?;
     tagged::prepare(&mut conn, TAGGING_THREADS)?;
 
+    step("starting a hub, and `tacho ship` for the log");
+    let mut central = Central::start(&directory.join("hub"), &log_directory)?;
+
     step(&format!(
         "recording oltp_read_write with {} connections for {} s, and the tagging client",
         arguments.threads, arguments.seconds
     ));
+    let lag = central.measure_lag(server.connect()?);
     let (report, tally) = record(&counted, product, &server, &mut conn)?;
+    let lags = lag.stop()?;
 
     step(&format!(
         "measuring the cost: {} pairs of {} ms without and with recording",
@@ -124,12 +128,17 @@ fn run(arguments: &Arguments) -> Result<bool> {
         &Expected { tally: &tally, report: &report, records_written, records_lost, status_conn },
     )?;
 
+    step("searching the hub");
+    let found = central.check(&log_directory, &tally, findings.lines)?;
+
     let summary = Summary {
         server: product,
         statements_acknowledged: report.answered() + tally.acknowledged.len() as u64,
         records_lost,
         log_directory: &log_directory,
         findings: &findings,
+        found: &found,
+        lags: &lags,
         measured: &measured,
         complaints: product.complaints(&server),
     };
@@ -137,7 +146,26 @@ fn run(arguments: &Arguments) -> Result<bool> {
     fs::write(&result_path, summary.to_json() + "\n")
         .with_context(|| format!("writing {}", result_path.display()))?;
     summary.print(&result_path, begin.elapsed());
-    Ok(findings.problems.is_empty())
+    let is_good = findings.problems.is_empty() && found.problems.is_empty();
+    if is_good && std::io::stdout().is_terminal() {
+        central.leave_open()?;
+    }
+    Ok(is_good)
+}
+
+fn start_server(
+    product: &Product,
+    arguments: &Arguments,
+    directory: &Path,
+) -> Result<PrivateServer> {
+    product
+        .builder()
+        .directory(directory.join("server"))
+        .keep()
+        .option(format!("max-connections={}", arguments.threads + 50))
+        .option("innodb-buffer-pool-size=256M")
+        .option(product.installation().product().redo_log_option(256))
+        .start()
 }
 
 /// Empties the directory and keeps a second run out of it.

@@ -8,6 +8,7 @@ use tacho_tests::paired::Measured;
 use tacho_tests::product::Product;
 
 use crate::check::Findings;
+use crate::hub::{Found, Lags};
 
 /// Longest part of a sample line that is shown.
 const SAMPLE_CHARS_MAX: usize = 500;
@@ -24,6 +25,10 @@ pub struct Summary<'a> {
     pub log_directory: &'a Path,
     /// What is in it.
     pub findings: &'a Findings,
+    /// What the hub has.
+    pub found: &'a Found,
+    /// How long that took.
+    pub lags: &'a Lags,
     /// The cost.
     pub measured: &'a Measured,
     /// Warnings and errors of the server.
@@ -48,9 +53,19 @@ impl Summary<'_> {
             "tps_on": one_decimal(self.measured.tps_on()),
             "tps_ratio": (self.measured.ratio() * 1000.0).round() / 1000.0,
             "pairs_left_out": self.measured.stood_still,
-            "problems": self.findings.problems,
+            "hub_records": self.found.records,
+            "hub_missing": self.found.missing,
+            "hub_duplicates": self.found.duplicate,
+            "hub_lag_ms_p50": self.lags.p50_ms,
+            "hub_lag_ms_p99": self.lags.p99_ms,
+            "hub_verified": self.found.is_verified,
+            "problems": self.problems(),
         });
         format!("{result:#}")
+    }
+
+    fn problems(&self) -> Vec<&String> {
+        self.findings.problems.iter().chain(&self.found.problems).collect()
     }
 
     /// Prints a summary.
@@ -71,6 +86,7 @@ impl Summary<'_> {
         println!("  twice in the log     {:>12}", grouped(findings.duplicate));
         println!("  records written      {:>12}", grouped(findings.lines));
         println!("  records lost         {:>12}", grouped(self.records_lost));
+        self.print_hub();
         println!("  size of the log      {:>12} MB", grouped(findings.bytes / 1_000_000));
         println!(
             "  transactions/s       {:>12} off, {} on: {:.3} (median of {} paired ratios)",
@@ -90,11 +106,12 @@ impl Summary<'_> {
             println!("  the server says      {complaint}");
         }
         println!();
-        if findings.problems.is_empty() {
-            println!("Good: every answered statement is in the log, once.");
+        let problems = self.problems();
+        if problems.is_empty() {
+            println!("Good: every answered statement is in the log and at the hub, once.");
         } else {
             println!("NOT GOOD:");
-            for problem in &findings.problems {
+            for problem in problems {
                 println!("  {problem}");
             }
         }
@@ -103,6 +120,17 @@ impl Summary<'_> {
         println!("  build/bin/tacho tail {log_directory}");
         println!("  grep -h '\"outcome\":\"error\"' {log_directory}/audit-*.jsonl | tail -3");
         println!("  docs/guide/install.md    # into a server of your own");
+    }
+}
+
+impl Summary<'_> {
+    fn print_hub(&self) {
+        let Found { records, missing, duplicate, is_verified, .. } = self.found;
+        let Lags { p50_ms, p99_ms } = self.lags;
+        let seal = if *is_verified { "verified" } else { "NOT verified" };
+        println!("  records at the hub   {:>12}, {seal}", grouped(*records));
+        println!("  missing at the hub   {:>12}, {duplicate} twice", grouped(*missing));
+        println!("  found there after    {p50_ms:>12} ms (median), {p99_ms} ms (99 %)");
     }
 }
 

@@ -1,0 +1,104 @@
+//! `GET /metrics`: Prometheus' text format.
+
+use std::fmt::Write as _;
+use std::sync::atomic::Ordering;
+
+use axum::extract::State;
+use axum::http::header;
+use axum::response::IntoResponse;
+
+use super::{ApiError, Caller};
+use crate::clock::now_us;
+use crate::landing::free_bytes;
+use crate::state::AppState;
+use crate::verification::SealState;
+
+const TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+/// `GET /metrics`. Needs a token: names of servers are in it.
+///
+/// # Errors
+/// The caller may not see the state of servers.
+pub async fn metrics(
+    State(state): State<AppState>,
+    caller: Caller,
+) -> Result<impl IntoResponse, ApiError> {
+    caller.may_see_state()?;
+    let mut text = Text::default();
+    let landing = state.ship.landing();
+    let counters = landing.counters();
+    let now_us = now_us();
+    for (name, kind, help, value) in [
+        ("bodies_total", "counter", "Bodies stored.", &counters.bodies),
+        ("bytes_total", "counter", "Bytes stored.", &counters.bytes),
+        ("refused_total", "counter", "Requests of shippers that were refused.", &counters.refused),
+    ] {
+        text.head(&format!("landing_{name}"), kind, help);
+        text.value(&format!("landing_{name}"), "", value.load(Ordering::Relaxed) as f64);
+    }
+    text.head("disk_free_bytes", "gauge", "Free space of the hub's disk.");
+    match free_bytes(landing.data().path()) {
+        Ok(free) => text.value("disk_free_bytes", "", free as f64),
+        Err(error) => crate::say::say(&format!("cannot read the free space: {error}")),
+    }
+    let origins: Vec<_> =
+        landing.origins().into_iter().filter(|(origin, ..)| caller.scope.has(origin)).collect();
+    text.head("replica_bytes", "gauge", "Bytes of the current generation.");
+    for (origin, view, _) in &origins {
+        text.value("replica_bytes", origin.as_str(), view.bytes as f64);
+    }
+    text.head("generation", "gauge", "The current generation; more than 1 after a fork.");
+    for (origin, view, _) in &origins {
+        text.value("generation", origin.as_str(), view.generation as f64);
+    }
+    text.head("shipper_last_seen_seconds", "gauge", "Time since the shipper was heard of.");
+    for (origin, _, shippers) in &origins {
+        if let Some(shipper) = shippers.newest() {
+            let since_us = now_us.saturating_sub(shipper.last_us);
+            text.value("shipper_last_seen_seconds", origin.as_str(), since_us as f64 / 1e6);
+        }
+    }
+    for (name, help) in [
+        ("landed_seq", "Number of the last record that has landed."),
+        ("verified_seq", "Number of the last record under a good signature."),
+        ("unsealed_bytes", "Bytes of records that no frame covers."),
+        ("lost_lines", "Records in which the recorder declares a loss."),
+        ("gaps", "Missing files or runs of records."),
+        ("seal_ok", "1: what is sealed is unchanged and complete."),
+    ] {
+        text.head(name, "gauge", help);
+        for (origin, ..) in &origins {
+            let Some(seal) = state.verification.seal(origin) else { continue };
+            let value = match name {
+                "landed_seq" => seal.newest.map(|newest| newest.seq),
+                "verified_seq" => seal.checkpoint.map(|(seq, _)| seq),
+                "unsealed_bytes" => Some(seal.unsealed_bytes),
+                "lost_lines" => Some(seal.lost_lines),
+                "gaps" => Some(seal.gaps),
+                _ => Some(u64::from(seal.state == SealState::Sealed)),
+            };
+            if let Some(value) = value {
+                text.value(name, origin.as_str(), value as f64);
+            }
+        }
+    }
+    Ok(([(header::CONTENT_TYPE, TYPE)], text.0))
+}
+
+#[derive(Default)]
+struct Text(String);
+
+/// Writing into a `String` cannot fail.
+impl Text {
+    fn head(&mut self, name: &str, kind: &str, help: &str) {
+        let _ = writeln!(self.0, "# HELP tacho_hub_{name} {help}");
+        let _ = writeln!(self.0, "# TYPE tacho_hub_{name} {kind}");
+    }
+
+    /// Names of origins need no escapes.
+    fn value(&mut self, name: &str, server: &str, value: f64) {
+        let labels =
+            if server.is_empty() { String::new() } else { format!("{{server=\"{server}\"}}") };
+        let _ = writeln!(self.0, "tacho_hub_{name}{labels} {value}");
+    }
+}

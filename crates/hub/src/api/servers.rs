@@ -1,0 +1,186 @@
+//! `GET /api/v1/servers`: the state of every log.
+
+use std::collections::BTreeMap;
+
+use axum::Json;
+use axum::extract::State;
+use rusqlite::Connection;
+use serde::Serialize;
+use tacho_ship::protocol::{Origin, Problem};
+
+use super::{ApiError, Caller};
+use crate::clock::{now_us, rfc3339};
+use crate::database::DatabaseError;
+use crate::landing::OriginView;
+use crate::landing::shippers::Instance;
+use crate::roles::Scope;
+use crate::state::AppState;
+use crate::tokens;
+use crate::verification::{Seal, SealState};
+
+/// Bytes that a shipper may be behind without being called that.
+const BEHIND_BYTES: u64 = 8 << 20;
+
+/// One server.
+#[derive(Debug, Serialize)]
+pub struct Server {
+    server: Origin,
+    name: String,
+    state: &'static str,
+    generation: u64,
+    records: u64,
+    landed_seq: Option<u64>,
+    /// Filled by the store.
+    pub indexed_seq: Option<u64>,
+    last_record_ts: Option<String>,
+    lag_s: Option<f64>,
+    verified_to_seq: Option<u64>,
+    checkpoint_ts: Option<String>,
+    unsealed_bytes: u64,
+    lost: u64,
+    gaps: u64,
+    seal: Option<&'static str>,
+    seal_message: String,
+    /// What was found, the first ones.
+    findings: Vec<String>,
+    shipper: Option<ShipperState>,
+    bytes: u64,
+}
+
+/// What a shipper says of itself.
+#[derive(Debug, Serialize)]
+struct ShipperState {
+    host: String,
+    version: String,
+    last_seen: String,
+    behind_bytes: u64,
+    recorder: Option<bool>,
+    free_bytes: Option<u64>,
+    clock_skew_s: f64,
+    problems: Vec<Problem>,
+}
+
+/// `GET /api/v1/servers`
+///
+/// # Errors
+/// The caller may not see the state of servers.
+pub async fn servers(
+    State(state): State<AppState>,
+    caller: Caller,
+) -> Result<Json<Vec<Server>>, ApiError> {
+    caller.may_see_state()?;
+    Ok(Json(list(&state, &caller.scope)?))
+}
+
+/// All servers of a scope: those that have sent something, and those that have a token for it.
+///
+/// # Errors
+/// The database fails.
+pub fn list(state: &AppState, scope: &Scope) -> Result<Vec<Server>, DatabaseError> {
+    let now_us = now_us();
+    let mut servers = BTreeMap::new();
+    for origin in state.database.read(|connection| expected(connection, now_us))? {
+        let view = OriginView { generation: 1, ..OriginView::default() };
+        servers.insert(origin.clone(), server(origin, &view, None, None, now_us));
+    }
+    for (origin, view, shippers) in state.ship.landing().origins() {
+        let seal = state.verification.seal(&origin);
+        let known = server(origin.clone(), &view, seal, shippers.newest(), now_us);
+        servers.insert(origin, known);
+    }
+    Ok(servers.into_iter().filter(|(origin, _)| scope.has(origin)).map(|(_, it)| it).collect())
+}
+
+/// Servers that have a valid token for shipping.
+fn expected(connection: &Connection, now_us: i64) -> Result<Vec<Origin>, DatabaseError> {
+    let select = "SELECT servers FROM token WHERE roles = 'agent' AND revoked_us IS NULL
+        AND (expires_us IS NULL OR expires_us > ?1)";
+    let mut statement = connection.prepare_cached(select)?;
+    let rows = statement.query_map([now_us], |row| row.get::<_, Option<String>>(0))?;
+    let mut origins = Vec::new();
+    for row in rows {
+        if let Scope::Servers(servers) = tokens::servers_from_json(row?.as_deref())? {
+            origins.extend(servers);
+        }
+    }
+    Ok(origins)
+}
+
+fn server(
+    origin: Origin,
+    view: &OriginView,
+    seal: Option<Seal>,
+    shipper: Option<&Instance>,
+    now_us: i64,
+) -> Server {
+    let state = state_word(view, seal.as_ref(), shipper, now_us);
+    let newest = seal.as_ref().and_then(|seal| seal.newest.as_ref());
+    let newest_us = newest.and_then(|newest| us_of(&newest.ts));
+    let checkpoint = seal.as_ref().and_then(|seal| seal.checkpoint);
+    Server {
+        name: origin.to_string(),
+        server: origin,
+        state,
+        generation: view.generation,
+        records: seal.as_ref().map_or(0, |seal| seal.lines),
+        landed_seq: newest.map(|newest| newest.seq),
+        indexed_seq: None,
+        last_record_ts: newest_us.map(rfc3339),
+        lag_s: newest_us.map(|us| seconds(now_us - us)),
+        verified_to_seq: checkpoint.map(|(seq, _)| seq),
+        checkpoint_ts: checkpoint.map(|(_, time_s)| rfc3339(time_s.saturating_mul(1_000_000))),
+        unsealed_bytes: seal.as_ref().map_or(0, |seal| seal.unsealed_bytes),
+        lost: seal.as_ref().map_or(0, |seal| seal.lost_lines),
+        gaps: seal.as_ref().map_or(0, |seal| seal.gaps),
+        seal: seal.as_ref().map(|seal| seal.state.word()),
+        seal_message: seal.as_ref().map(|seal| seal.message.clone()).unwrap_or_default(),
+        findings: seal.map(|seal| seal.findings).unwrap_or_default(),
+        shipper: shipper.and_then(shipper_state),
+        bytes: view.bytes,
+    }
+}
+
+fn state_word(
+    view: &OriginView,
+    seal: Option<&Seal>,
+    shipper: Option<&Instance>,
+    now_us: i64,
+) -> &'static str {
+    let heartbeat = shipper.and_then(|shipper| shipper.heartbeat.as_ref());
+    if seal.is_some_and(|seal| seal.state == SealState::Broken) {
+        "broken"
+    } else if view.files == 0 && shipper.is_none() {
+        "new"
+    } else if heartbeat.is_some_and(|(heartbeat, _)| heartbeat.recorder == Some(false)) {
+        "stopped"
+    } else if shipper.is_none_or(|shipper| shipper.is_gone(now_us)) {
+        "silent"
+    } else if heartbeat.is_some_and(|(heartbeat, _)| heartbeat.behind_bytes > BEHIND_BYTES) {
+        "behind"
+    } else {
+        "ok"
+    }
+}
+
+fn shipper_state(shipper: &Instance) -> Option<ShipperState> {
+    let (heartbeat, _) = shipper.heartbeat.as_ref()?;
+    Some(ShipperState {
+        host: heartbeat.host.clone(),
+        version: heartbeat.version.clone(),
+        last_seen: rfc3339(shipper.last_us),
+        behind_bytes: heartbeat.behind_bytes,
+        recorder: heartbeat.recorder,
+        free_bytes: heartbeat.free_bytes,
+        clock_skew_s: seconds(shipper.skew_us().unwrap_or_default()),
+        problems: heartbeat.problems.clone(),
+    })
+}
+
+fn us_of(ts: &str) -> Option<i64> {
+    ts.parse::<jiff::Timestamp>().ok().map(jiff::Timestamp::as_microsecond)
+}
+
+#[expect(clippy::cast_precision_loss, reason = "for people")]
+fn seconds(us: i64) -> f64 {
+    us as f64 / 1e6
+}

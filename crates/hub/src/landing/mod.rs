@@ -1,0 +1,370 @@
+//! Receives logs: `docs/specs/ship.md`. The copy of a log that this module keeps, the *replica*, is
+//! the truth; everything else can be made again from it.
+//!
+//! | module | what it owns |
+//! |---|---|
+//! | `replica` | the files of one origin, and the order in which a `PUT` is checked |
+//! | `generation` | another generation after a contradiction |
+//! | `body` | digest and compression of a body |
+//! | `shippers` | which shippers are alive, and their heartbeats |
+//! | `space` | free space of the disk |
+//! | `newest` | the newest checkpoint of a replica |
+//! | [`feed`] | tells other parts of the hub what has landed |
+//! | [`incident`] | what an operator has to know |
+//! | [`refusal`] | why a request was refused |
+//!
+//! One request at a time changes an origin. It runs on a thread for blocking calls to its end, also
+//! if the client goes away. Each `PUT` syncs its own file: concurrent calls of fdatasync share one
+//! commit of the file system's journal, which is faster than one thread that collects them.
+
+mod body;
+pub mod feed;
+mod generation;
+pub mod incident;
+mod newest;
+pub mod refusal;
+mod replica;
+pub mod shippers;
+mod space;
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+
+use axum::body::Bytes;
+use tacho_ship::protocol::answers::NewGeneration;
+use tacho_ship::protocol::{
+    ContentDigest, Heartbeat, HeartbeatAnswer, Hints, Origin, OriginState, Stored,
+};
+use tokio::sync::{OwnedMutexGuard, Semaphore};
+
+use crate::clock::now_us;
+use crate::data::DataDirectory;
+use crate::say::say;
+pub use body::Coding;
+pub use feed::{Feed, Landed, Subscription};
+pub use incident::{Incident, OnIncident};
+pub use refusal::Refusal;
+pub use replica::Put;
+use replica::Replica;
+use shippers::Shippers;
+pub use space::free_bytes;
+
+/// Requests of one origin that may wait for each other. A shipper has one at a time.
+const REQUESTS_MAX: usize = 4;
+
+/// Settings of the landing.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Free bytes of the disk below which bodies are refused.
+    pub reserve_bytes: u64,
+    /// How shippers should ship.
+    pub hints: Hints,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { reserve_bytes: 1 << 30, hints: Hints::default() }
+    }
+}
+
+/// What was received since the start.
+#[derive(Debug, Default)]
+pub struct Counters {
+    /// Bodies that were stored.
+    pub bodies: AtomicU64,
+    /// Bytes that were stored, decompressed.
+    pub bytes: AtomicU64,
+    /// Requests that were refused, except for a wrong offset.
+    pub refused: AtomicU64,
+}
+
+/// The landing; a clone is cheap.
+#[derive(Clone)]
+pub struct Landing {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    data: Arc<DataDirectory>,
+    options: Options,
+    origins: RwLock<BTreeMap<Origin, Arc<Entry>>>,
+    feed: Feed,
+    on_incident: OnIncident,
+    counters: Counters,
+}
+
+/// One origin.
+struct Entry {
+    origin: Origin,
+    replica: Arc<tokio::sync::Mutex<Replica>>,
+    requests: Semaphore,
+    shippers: Mutex<Shippers>,
+    /// Readable without waiting for a request.
+    view: RwLock<OriginView>,
+}
+
+/// What is there of an origin.
+#[derive(Clone, Debug, Default)]
+pub struct OriginView {
+    /// The current generation.
+    pub generation: u64,
+    /// Files of the current generation.
+    pub files: usize,
+    /// Their bytes.
+    pub bytes: u64,
+}
+
+impl Landing {
+    /// Reads the names and lengths of all files of the replica, after syncing them: a hub that was
+    /// killed may have left bytes that are in memory only. Blocks.
+    ///
+    /// # Errors
+    /// The replica cannot be read.
+    pub fn open(
+        data: Arc<DataDirectory>,
+        options: Options,
+        on_incident: OnIncident,
+    ) -> io::Result<Self> {
+        let directory = data.replica();
+        replica::make(&directory)?;
+        space::sync_all(&directory)?;
+        let feed = Feed::default();
+        let mut origins = BTreeMap::new();
+        for entry in std::fs::read_dir(&directory)? {
+            let Some(origin) = entry?.file_name().to_str().and_then(|name| name.parse().ok())
+            else {
+                continue;
+            };
+            let origin: Origin = origin;
+            for generation in replica::generations(&directory.join(origin.as_str()))? {
+                let path = data.generation(&origin, generation);
+                for (file, offset) in replica::files(&path)? {
+                    feed.publish(&Landed { origin: origin.clone(), generation, file, offset });
+                }
+            }
+            let replica = Replica::open(&data, &origin)?;
+            let shippers = Shippers::load(&directory.join(origin.as_str()))?;
+            let entry = Entry { shippers: Mutex::new(shippers), ..Entry::new(origin, replica) };
+            origins.insert(entry.origin.clone(), Arc::new(entry));
+        }
+        let origins = RwLock::new(origins);
+        let counters = Counters::default();
+        let shared = Shared { data, options, origins, feed, on_incident, counters };
+        Ok(Self { shared: Arc::new(shared) })
+    }
+
+    /// The state of an origin, as a shipper asks for it.
+    ///
+    /// # Errors
+    /// The replica cannot be read.
+    pub async fn state(&self, origin: &Origin) -> Result<OriginState, Refusal> {
+        let hints = self.shared.options.hints;
+        self.with_replica(origin, move |_, replica| replica.state(hints)).await
+    }
+
+    /// Stores a body.
+    ///
+    /// # Errors
+    /// Nothing of it is acknowledged.
+    pub async fn put(
+        &self,
+        origin: &Origin,
+        put: Put,
+        body: Bytes,
+        coding: Coding,
+        digest: Option<ContentDigest>,
+    ) -> Result<Stored, Refusal> {
+        if let Some(instance) = &put.instance {
+            self.entry(origin)?.shippers().heard_put(instance, now_us());
+        }
+        let reserve_bytes = self.shared.options.reserve_bytes;
+        self.with_replica(origin, move |shared, replica| {
+            let body = body::decode(&body, coding, digest.as_ref())?;
+            let before = replica.offset(&put.file);
+            let stored = replica.put(&put, &body, reserve_bytes);
+            let end = replica.offset(&put.file);
+            for incident in replica.take_incidents() {
+                (shared.on_incident)(incident);
+            }
+            if let Err(Refusal::Contradiction { offset, generation }) = &stored {
+                (shared.on_incident)(Incident::Contradiction {
+                    origin: replica.origin().clone(),
+                    generation: *generation,
+                    file: put.file.clone(),
+                    offset: *offset,
+                });
+            }
+            if end > before {
+                shared.counters.bodies.fetch_add(1, Ordering::Relaxed);
+                shared.counters.bytes.fetch_add(end - before, Ordering::Relaxed);
+                shared.feed.publish(&replica.landed(&put.file));
+            }
+            stored
+        })
+        .await
+    }
+
+    /// Begins a generation.
+    ///
+    /// # Errors
+    /// It is not permitted now, or cannot be made.
+    pub async fn begin_generation(
+        &self,
+        origin: &Origin,
+        request: NewGeneration,
+        instance: Option<String>,
+    ) -> Result<OriginState, Refusal> {
+        let hints = self.shared.options.hints;
+        let entry = self.entry(origin)?;
+        self.with_replica(origin, move |shared, replica| {
+            if request.after != replica.generation() {
+                return Err(Refusal::Generation { generation: replica.generation() });
+            }
+            let now_us = now_us();
+            if let Some(other) = entry.shippers().other_alive(instance.as_deref(), now_us) {
+                let origin = entry.origin.clone();
+                (shared.on_incident)(Incident::TwoShippers { origin, other: other.clone() });
+                return Err(Refusal::Busy { generation: replica.generation(), other });
+            }
+            entry.shippers().may_begin_generation(now_us)?;
+            let checkpoint = newest::checkpoint(&replica.path(), &replica.names())?;
+            replica.begin_generation(&request, now_us)?;
+            (shared.on_incident)(Incident::Fork {
+                origin: replica.origin().clone(),
+                request,
+                generation: replica.generation(),
+                checkpoint,
+            });
+            for file in replica.names() {
+                shared.feed.publish(&replica.landed(&file));
+            }
+            replica.state(hints)
+        })
+        .await
+    }
+
+    /// A shipper is alive.
+    ///
+    /// # Errors
+    /// Too many requests of this origin, or the disk fails.
+    pub async fn heartbeat(
+        &self,
+        origin: &Origin,
+        heartbeat: Heartbeat,
+        instance: Option<String>,
+    ) -> Result<HeartbeatAnswer, Refusal> {
+        let entry = self.entry(origin)?;
+        let hints = self.shared.options.hints;
+        self.with_replica(origin, move |_, replica| {
+            let now_us = now_us();
+            let mut shippers = entry.shippers();
+            shippers.heard(instance.as_deref(), heartbeat, now_us);
+            // Without files there is nothing that a second shipper could contradict.
+            if replica.view().files > 0 {
+                let saved = shippers.save(replica.root());
+                if let Err(error) = saved {
+                    say(&format!("{}: cannot store a heartbeat: {error}", entry.origin));
+                }
+            }
+            let generation = replica.generation();
+            Ok(HeartbeatAnswer { generation, time_us: now_us, hints })
+        })
+        .await
+    }
+
+    /// All that has landed, and what lands from now on. Several parts can subscribe.
+    #[must_use]
+    pub fn subscribe(&self) -> Subscription {
+        self.shared.feed.subscribe()
+    }
+
+    /// All origins that have a replica or a shipper that was heard of.
+    #[must_use]
+    pub fn origins(&self) -> Vec<(Origin, OriginView, Shippers)> {
+        let origins = self.shared.origins.read().unwrap_or_else(PoisonError::into_inner);
+        let item =
+            |entry: &Arc<Entry>| (entry.origin.clone(), entry.view(), entry.shippers().clone());
+        origins.values().map(item).collect()
+    }
+
+    /// Numbers since the start.
+    #[must_use]
+    pub fn counters(&self) -> &Counters {
+        &self.shared.counters
+    }
+
+    /// Free bytes of the disk below which bodies are refused.
+    #[must_use]
+    pub fn reserve_bytes(&self) -> u64 {
+        self.shared.options.reserve_bytes
+    }
+
+    /// The data directory.
+    #[must_use]
+    pub fn data(&self) -> &DataDirectory {
+        &self.shared.data
+    }
+
+    /// Runs `call` on a thread for blocking calls, alone with the replica. It runs to its end even
+    /// if the caller is dropped.
+    async fn with_replica<T: Send + 'static>(
+        &self,
+        origin: &Origin,
+        call: impl FnOnce(&Shared, &mut Replica) -> Result<T, Refusal> + Send + 'static,
+    ) -> Result<T, Refusal> {
+        let entry = self.entry(origin)?;
+        let Ok(_permit) = entry.requests.try_acquire() else { return Err(Refusal::TooMany) };
+        let mut replica: OwnedMutexGuard<Replica> = Arc::clone(&entry.replica).lock_owned().await;
+        let shared = Arc::clone(&self.shared);
+        let seen = Arc::clone(&entry);
+        let task = tokio::task::spawn_blocking(move || {
+            let result = call(&shared, &mut replica);
+            seen.see(&replica);
+            result
+        });
+        let result = task.await.unwrap_or(Err(Refusal::Aborted));
+        if result.as_ref().is_err_and(Refusal::is_failure) {
+            self.shared.counters.refused.fetch_add(1, Ordering::Relaxed);
+        }
+        result
+    }
+
+    fn entry(&self, origin: &Origin) -> Result<Arc<Entry>, Refusal> {
+        let origins = &self.shared.origins;
+        let known = origins.read().unwrap_or_else(PoisonError::into_inner).get(origin).cloned();
+        if let Some(entry) = known {
+            return Ok(entry);
+        }
+        let mut origins = origins.write().unwrap_or_else(PoisonError::into_inner);
+        if let Some(entry) = origins.get(origin) {
+            return Ok(Arc::clone(entry));
+        }
+        let replica = Replica::open(&self.shared.data, origin)?;
+        let entry = Arc::new(Entry::new(origin.clone(), replica));
+        origins.insert(origin.clone(), Arc::clone(&entry));
+        Ok(entry)
+    }
+}
+
+impl Entry {
+    fn new(origin: Origin, replica: Replica) -> Self {
+        let view = RwLock::new(replica.view());
+        let replica = Arc::new(tokio::sync::Mutex::new(replica));
+        let requests = Semaphore::new(REQUESTS_MAX);
+        Self { origin, replica, requests, shippers: Mutex::default(), view }
+    }
+
+    fn shippers(&self) -> std::sync::MutexGuard<'_, Shippers> {
+        self.shippers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn view(&self) -> OriginView {
+        self.view.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn see(&self, replica: &Replica) {
+        *self.view.write().unwrap_or_else(PoisonError::into_inner) = replica.view();
+    }
+}

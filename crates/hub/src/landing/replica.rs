@@ -1,0 +1,339 @@
+//! The files of one origin. Everything here blocks.
+
+use std::collections::BTreeMap;
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::OFlags;
+use tacho_ship::protocol::{
+    Before, FileName, FileState, Hints, Origin, OriginState, Stored, VERSION,
+};
+
+use super::space::{free_bytes, sync_directory};
+use super::{Incident, Landed, OriginView, Refusal, newest};
+use crate::data::{DataDirectory, make_directory};
+use crate::say::say;
+
+/// Files that are kept open: those that a shipper appends to.
+const HANDLES_MAX: usize = 3;
+/// Most files of a generation: their list has to fit into an answer.
+const FILES_MAX: usize = 400_000;
+const COMPARE_BYTES: usize = 64 << 10;
+/// Begins the names of what is not complete yet. No file of a log begins like this.
+pub(super) const UNFINISHED: &str = ".unfinished-";
+
+/// A request to store bytes.
+#[derive(Clone, Debug)]
+pub struct Put {
+    /// The file.
+    pub file: FileName,
+    /// Where the body begins.
+    pub offset: u64,
+    /// The generation that is meant; `None`: the current one.
+    pub generation: Option<u64>,
+    /// Digest of the bytes before; needed if `offset` is not 0.
+    pub before: Option<Before>,
+    /// The shipper's process.
+    pub instance: Option<String>,
+}
+
+/// The current generation of one origin.
+pub struct Replica {
+    pub(super) origin: Origin,
+    /// Directory of all generations.
+    pub(super) root: PathBuf,
+    pub(super) generation: u64,
+    /// Durable offsets of the files of the current generation.
+    pub(super) offsets: BTreeMap<FileName, u64>,
+    /// The newest one is the last.
+    handles: Vec<(FileName, File)>,
+    bytes: u64,
+    incidents: Vec<Incident>,
+}
+
+impl Replica {
+    /// Reads names and lengths. An origin that is not there yet is empty.
+    pub fn open(data: &DataDirectory, origin: &Origin) -> io::Result<Self> {
+        let root = data.replica().join(origin.as_str());
+        let generation = generations(&root)?.last().copied().unwrap_or(1);
+        let mut replica = Self {
+            origin: origin.clone(),
+            root,
+            generation,
+            offsets: BTreeMap::new(),
+            handles: Vec::new(),
+            bytes: 0,
+            incidents: Vec::new(),
+        };
+        replica.load()?;
+        Ok(replica)
+    }
+
+    /// Reads the current generation's names and lengths.
+    pub(super) fn load(&mut self) -> io::Result<()> {
+        self.handles.clear();
+        self.offsets = files(&self.path())?.into_iter().filter(|(_, length)| *length > 0).collect();
+        self.bytes = self.offsets.values().sum();
+        Ok(())
+    }
+
+    pub fn origin(&self) -> &Origin {
+        &self.origin
+    }
+
+    pub fn generation(&self) -> u64 {
+        self.generation
+    }
+
+    /// Directory of all generations.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Directory of the current generation.
+    pub fn path(&self) -> PathBuf {
+        self.root.join(self.generation.to_string())
+    }
+
+    pub fn names(&self) -> Vec<FileName> {
+        self.offsets.keys().cloned().collect()
+    }
+
+    /// The durable offset of a file.
+    pub fn offset(&self, name: &FileName) -> u64 {
+        self.offsets.get(name).copied().unwrap_or(0)
+    }
+
+    pub fn view(&self) -> OriginView {
+        OriginView { generation: self.generation, files: self.offsets.len(), bytes: self.bytes }
+    }
+
+    /// What a file has.
+    pub fn landed(&self, file: &FileName) -> Landed {
+        let (origin, generation) = (self.origin.clone(), self.generation);
+        Landed { origin, generation, file: file.clone(), offset: self.offset(file) }
+    }
+
+    /// The answer to a shipper that asks.
+    pub fn state(&self, hints: Hints) -> Result<OriginState, Refusal> {
+        let file =
+            |(name, offset): (&FileName, &u64)| FileState { name: name.clone(), offset: *offset };
+        Ok(OriginState {
+            protocol: VERSION,
+            origin: self.origin.clone(),
+            generation: self.generation,
+            files: self.offsets.iter().map(file).collect(),
+            checkpoint: newest::checkpoint(&self.path(), &self.names())?,
+            hints,
+        })
+    }
+
+    /// Checks and stores a body, in the order of the specification.
+    pub fn put(&mut self, put: &Put, body: &[u8], reserve_bytes: u64) -> Result<Stored, Refusal> {
+        let generation = self.generation;
+        if put.generation.is_some_and(|wanted| wanted != generation) {
+            return Err(Refusal::Generation { generation });
+        }
+        self.check_length(&put.file)?;
+        let durable = self.offset(&put.file);
+        if put.offset > durable {
+            return Err(Refusal::Offset { offset: durable, generation });
+        }
+        if put.offset > 0 {
+            let Some(before) = &put.before else {
+                let text = "Tacho-Before is needed where the offset is not 0";
+                return Err(Refusal::BadRequest(text.to_owned()));
+            };
+            self.check_before(put, before)?;
+        }
+        let known = usize::try_from(durable - put.offset).unwrap_or(usize::MAX).min(body.len());
+        let (known, rest) = body.split_at(known);
+        if !self.has(&put.file, put.offset, known)? {
+            return Err(Refusal::Contradiction { offset: durable, generation });
+        }
+        if !rest.is_empty() {
+            self.append(&put.file, rest, reserve_bytes)?;
+        }
+        Ok(Stored { generation, offset: self.offset(&put.file) })
+    }
+
+    /// A file that another program has cut has a smaller offset: the shipper sends the rest again.
+    fn check_length(&mut self, name: &FileName) -> io::Result<()> {
+        let offset = self.offset(name);
+        if offset == 0 {
+            return Ok(());
+        }
+        let length = self.handle(name)?.metadata()?.len();
+        if length < offset {
+            let (origin, file) = (self.origin.clone(), name.clone());
+            self.incidents.push(Incident::ReplicaCut { origin, file, offset, length });
+            self.bytes -= offset - length;
+            self.offsets.insert(name.clone(), length);
+        }
+        Ok(())
+    }
+
+    /// What was noticed since the last call.
+    pub fn take_incidents(&mut self) -> Vec<Incident> {
+        std::mem::take(&mut self.incidents)
+    }
+
+    fn check_before(&mut self, put: &Put, before: &Before) -> Result<(), Refusal> {
+        let (offset, generation) = (self.offset(&put.file), self.generation);
+        let length = Before::length(put.offset);
+        let mut bytes = vec![0; usize::try_from(length).unwrap_or_default()];
+        self.handle(&put.file)?.read_exact_at(&mut bytes, put.offset - length)?;
+        if Before::of(&bytes) != *before {
+            return Err(Refusal::Contradiction { offset, generation });
+        }
+        Ok(())
+    }
+
+    /// Whether a file has these bytes at an offset.
+    fn has(&mut self, name: &FileName, mut offset: u64, bytes: &[u8]) -> io::Result<bool> {
+        if bytes.is_empty() {
+            return Ok(true);
+        }
+        let file = self.handle(name)?;
+        let mut buffer = vec![0; COMPARE_BYTES.min(bytes.len())];
+        for part in bytes.chunks(COMPARE_BYTES) {
+            let stored = &mut buffer[..part.len()];
+            file.read_exact_at(stored, offset)?;
+            if stored != part {
+                return Ok(false);
+            }
+            offset += part.len() as u64;
+        }
+        Ok(true)
+    }
+
+    fn append(&mut self, name: &FileName, bytes: &[u8], reserve: u64) -> Result<(), Refusal> {
+        let is_new = !self.offsets.contains_key(name);
+        if is_new && self.offsets.len() >= FILES_MAX {
+            return Err(Refusal::BadRequest(format!("there are {FILES_MAX} files already")));
+        }
+        if is_new {
+            make(&self.path())?;
+        }
+        if free_bytes(&self.root)? < reserve.saturating_add(bytes.len() as u64) {
+            return Err(Refusal::DiskFull);
+        }
+        let offset = self.offset(name);
+        let directory = self.path();
+        let file = self.handle(name)?;
+        let written = write_synced(file, offset, bytes);
+        let written = written.and_then(|()| if is_new { sync_new(&directory) } else { Ok(()) });
+        if let Err(error) = written {
+            // After a sync that failed, a later one proves nothing about these bytes: they must not
+            // stay. If this fails, too, the next append finds a file that is too long.
+            let cut = file.set_len(offset).and_then(|()| file.sync_all());
+            if let Err(error) = cut {
+                say(&format!("{}: cannot cut {name} back to {offset}: {error}", self.origin));
+            }
+            self.handles.retain(|(other, _)| other != name);
+            return Err(if is_full(&error) { Refusal::DiskFull } else { error.into() });
+        }
+        self.offsets.insert(name.clone(), offset + bytes.len() as u64);
+        self.bytes += bytes.len() as u64;
+        Ok(())
+    }
+
+    /// The file, open for reading and writing, as long as its durable offset says, and ours alone.
+    fn handle(&mut self, name: &FileName) -> io::Result<&File> {
+        if let Some(at) = self.handles.iter().position(|(other, _)| other == name) {
+            let handle = self.handles.remove(at);
+            self.handles.push(handle);
+        } else {
+            let path = self.path().join(name.to_string());
+            let file = open_alone(&path)?;
+            if self.handles.len() >= HANDLES_MAX {
+                self.handles.remove(0);
+            }
+            self.handles.push((name.clone(), file));
+        }
+        let durable = self.offset(name);
+        let Some((_, file)) = self.handles.last() else {
+            return Err(io::Error::other("no handle"));
+        };
+        // Left by an append that failed.
+        if file.metadata()?.len() > durable {
+            file.set_len(durable)?;
+        }
+        Ok(file)
+    }
+}
+
+/// Opens a file. One that another generation has, too, becomes a copy: that one must stay as it is.
+fn open_alone(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(true).truncate(false).mode(0o600);
+    options.custom_flags(OFlags::NOFOLLOW.bits().cast_signed());
+    let file = options.open(path)?;
+    if file.metadata()?.nlink() <= 1 {
+        return Ok(file);
+    }
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let copy = path.with_file_name(format!("{UNFINISHED}{name}"));
+    std::fs::copy(path, &copy)?;
+    let file = options.open(&copy)?;
+    file.sync_all()?;
+    std::fs::rename(&copy, path)?;
+    path.parent().map_or(Ok(()), sync_directory)?;
+    Ok(file)
+}
+
+fn write_synced(file: &File, offset: u64, bytes: &[u8]) -> io::Result<()> {
+    file.write_all_at(bytes, offset)?;
+    file.sync_data()
+}
+
+/// The directory of a file that is new, and those above it, which may be new as well.
+fn sync_new(directory: &Path) -> io::Result<()> {
+    directory.ancestors().take(3).try_for_each(sync_directory)
+}
+
+fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+}
+
+/// Makes a directory and those above it.
+pub fn make(directory: &Path) -> io::Result<()> {
+    make_directory(directory).map_err(io::Error::other)
+}
+
+/// The generations of an origin, oldest first.
+pub fn generations(root: &Path) -> io::Result<Vec<u64>> {
+    let names = names_in(root)?;
+    let number = |name: String| name.parse::<u64>().ok().filter(|n| n.to_string() == name);
+    let mut generations: Vec<u64> = names.into_iter().filter_map(number).collect();
+    generations.sort_unstable();
+    Ok(generations)
+}
+
+/// The files of a generation and their lengths.
+pub fn files(directory: &Path) -> io::Result<BTreeMap<FileName, u64>> {
+    let mut files = BTreeMap::new();
+    for name in names_in(directory)? {
+        if name.starts_with(UNFINISHED) {
+            std::fs::remove_file(directory.join(name))?;
+        } else if let Ok(file) = name.parse::<FileName>() {
+            let metadata = directory.join(name).symlink_metadata()?;
+            if metadata.is_file() {
+                files.insert(file, metadata.len());
+            }
+        }
+    }
+    Ok(files)
+}
+
+fn names_in(directory: &Path) -> io::Result<Vec<String>> {
+    let entries = match std::fs::read_dir(directory) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries?,
+    };
+    entries
+        .filter_map(|entry| entry.map(|entry| entry.file_name().into_string().ok()).transpose())
+        .collect()
+}

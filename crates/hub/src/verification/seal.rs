@@ -1,0 +1,152 @@
+//! The result of the verification of one origin.
+
+use tacho_chain::verify::{Report, State};
+
+/// Findings that are kept.
+const FINDINGS_MAX: usize = 100;
+
+/// The state of the seal, as people see it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SealState {
+    /// Everything under a frame is what was sealed.
+    Sealed,
+    /// The log, or a part of it, is not sealed.
+    Unsealed,
+    /// Files or records are missing.
+    Gap,
+    /// Something was changed, cut or sealed by another key, or the recorder declared a break.
+    Broken,
+}
+
+impl SealState {
+    /// Its word in JSON.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Sealed => "sealed",
+            Self::Unsealed => "unsealed",
+            Self::Gap => "gap",
+            Self::Broken => "broken",
+        }
+    }
+
+    fn of(state: State) -> Self {
+        match state {
+            State::Ok | State::Lost | State::UnsignedTail | State::Recovered | State::Encrypted => {
+                Self::Sealed
+            }
+            State::NotSealed => Self::Unsealed,
+            State::Gap => Self::Gap,
+            State::BrokenChain | State::Truncated | State::Modified | State::WrongKey => {
+                Self::Broken
+            }
+        }
+    }
+}
+
+/// The last line that has landed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Newest {
+    /// Its number.
+    pub seq: u64,
+    /// Its time, as it is in the line.
+    pub ts: String,
+}
+
+impl Newest {
+    /// From a line of version 1.
+    #[must_use]
+    pub fn of(line: &[u8]) -> Option<Self> {
+        let rest = std::str::from_utf8(line).ok()?.strip_prefix(r#"{"v":1,"seq":"#)?;
+        let (seq, rest) = rest.split_once(r#","ts":""#)?;
+        let (ts, _) = rest.split_once('"')?;
+        Some(Self { seq: seq.parse().ok()?, ts: ts.to_owned() })
+    }
+}
+
+/// The state of one origin.
+#[derive(Clone, Debug)]
+pub struct Seal {
+    /// The generation that was verified.
+    pub generation: u64,
+    /// The state.
+    pub state: SealState,
+    /// The word of `tacho verify` for it.
+    pub word: &'static str,
+    /// The worst finding, for people; empty: none.
+    pub message: String,
+    /// Whether the worst finding may be only a file in transit.
+    pub(super) may_be_transit: bool,
+    /// What was found, the first ones.
+    pub findings: Vec<String>,
+    /// The newest checkpoint whose signature is good: `seq`, and time, s since 1970-01-01 UTC.
+    pub checkpoint: Option<(u64, i64)>,
+    /// The same, as it is in the sidecar.
+    pub checkpoint_note: Option<String>,
+    /// `seq` of the last line in a frame.
+    pub sealed_seq: u64,
+    /// The last line that has landed.
+    pub newest: Option<Newest>,
+    /// Lines in frames.
+    pub lines: u64,
+    /// `lost` lines.
+    pub lost_lines: u64,
+    /// Missing files or runs of records.
+    pub gaps: u64,
+    /// Bytes of lines that no frame covers.
+    pub unsealed_bytes: u64,
+    /// The newest entry is the checkpoint of an orderly stop.
+    pub is_stopped: bool,
+    /// When it was verified, µs since 1970-01-01 UTC.
+    pub verified_us: i64,
+}
+
+impl Seal {
+    /// From a report.
+    #[must_use]
+    pub fn of(
+        generation: u64,
+        report: &Report,
+        newest: Option<Newest>,
+        unsealed_bytes: u64,
+        now_us: i64,
+    ) -> Self {
+        let worst = report.findings.iter().rev().max_by_key(|finding| finding.state);
+        let state = report.state();
+        let checkpoint = report.checkpoint.as_ref();
+        let gaps = report.findings.iter().filter(|finding| finding.state == State::Gap).count();
+        Self {
+            generation,
+            state: SealState::of(state),
+            word: state.word(),
+            message: worst.map(ToString::to_string).unwrap_or_default(),
+            // A rotated file whose successor has not arrived yet.
+            may_be_transit: state == State::Truncated,
+            findings: report.findings.iter().take(FINDINGS_MAX).map(ToString::to_string).collect(),
+            checkpoint: checkpoint.map(|(checkpoint, _)| (checkpoint.seq, checkpoint.time_s)),
+            checkpoint_note: checkpoint.map(|(_, note)| note.clone()),
+            sealed_seq: report.last_seq,
+            newest,
+            lines: report.lines,
+            lost_lines: report.lost_lines,
+            gaps: gaps as u64,
+            unsealed_bytes,
+            is_stopped: report.is_closed,
+            verified_us: now_us,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_newest_line_is_read_from_its_beginning() {
+        let line = br#"{"v":1,"seq":17,"ts":"2026-11-21T03:03:07.599976+00:00","event":"lost"}"#;
+        let newest = Newest::of(line).unwrap();
+        assert_eq!((newest.seq, newest.ts.as_str()), (17, "2026-11-21T03:03:07.599976+00:00"));
+        assert_eq!(Newest::of(b"{}"), None);
+        assert_eq!(Newest::of(b"\xff"), None);
+    }
+}

@@ -1,0 +1,195 @@
+//! A hub as a process, and shippers to it.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+
+use tacho_logdir::read::content::Access;
+use tacho_ship::hub::{Client, ClientOptions, Options, Shipper, Verdict};
+
+pub const HUB: &str = env!("CARGO_BIN_EXE_tacho-hub");
+
+/// A hub that is killed when the test ends.
+pub struct Hub {
+    pub data: tempfile::TempDir,
+    pub address: String,
+    child: Option<Child>,
+    stdout: Option<BufReader<ChildStdout>>,
+}
+
+impl Hub {
+    pub fn start() -> Self {
+        let mut hub = Self {
+            data: tempfile::tempdir().unwrap(),
+            address: "127.0.0.1:0".into(),
+            child: None,
+            stdout: None,
+        };
+        hub.spawn(&[]);
+        hub
+    }
+
+    /// Starts the process, at the same address as before.
+    pub fn spawn(&mut self, more: &[&str]) {
+        let mut child = Command::new(HUB)
+            .args(["serve", "--reserve-mib", "1", "--listen", &self.address, "--data"])
+            .arg(self.data.path())
+            .args(more)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        let mut stdout = BufReader::new(child.stdout.take().unwrap());
+        stdout.read_line(&mut line).unwrap();
+        self.stdout = Some(stdout);
+        let (_, address) = line.trim_end().split_once("://").expect(&line);
+        self.address = address.to_owned();
+        self.child = Some(child);
+    }
+
+    pub fn run(&self, args: &[&str]) -> Output {
+        let (first, rest) = args.split_at(2);
+        let mut command = Command::new(HUB);
+        command.args(first).arg("--data").arg(self.data.path()).args(rest).output().unwrap()
+    }
+
+    /// A subcommand of one word.
+    pub fn command(&self, name: &str, args: &[&str]) -> Output {
+        let mut command = Command::new(HUB);
+        command.arg(name).arg("--data").arg(self.data.path()).args(args).output().unwrap()
+    }
+
+    pub fn token(&self, args: &[&str]) -> String {
+        let output = self.run(&[&["token", "create"], args].concat());
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).unwrap().trim().to_owned()
+    }
+
+    /// The whole answer to a `GET`.
+    pub fn get(&self, path: &str, token: &str) -> String {
+        let mut stream = TcpStream::connect(&self.address).unwrap();
+        let head = format!(
+            "GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\
+             Authorization: Bearer {token}\r\n\r\n"
+        );
+        stream.write_all(head.as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    }
+
+    /// The link that it prints at its start; stops the hub.
+    pub fn link(&mut self) -> Option<String> {
+        self.stop();
+        let mut text = String::new();
+        self.stdout.take().unwrap().read_to_string(&mut text).unwrap();
+        text.split_whitespace().find(|word| word.starts_with("http://")).map(str::to_owned)
+    }
+
+    /// SIGTERM; the exit code.
+    pub fn stop(&mut self) -> Option<i32> {
+        let mut child = self.child.take().unwrap();
+        let pid = child.id().to_string();
+        assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
+        child.wait().unwrap().code()
+    }
+
+    pub fn kill(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
+    }
+
+    /// Directory of a generation.
+    pub fn replica(&self, origin: &str, generation: u64) -> PathBuf {
+        self.data.path().join("replica").join(origin).join(generation.to_string())
+    }
+}
+
+impl Drop for Hub {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// A shipper in a thread.
+pub struct Shipping {
+    stop: Arc<AtomicBool>,
+    thread: JoinHandle<Verdict>,
+    said: Arc<Mutex<Vec<String>>>,
+}
+
+impl Shipping {
+    /// Ships `log` as `origin`.
+    pub fn start(hub: &Hub, log: &Path, origin: &str, once: bool) -> Self {
+        Self::to(hub, &format!("http://{}", hub.address), None, log, origin, once)
+    }
+
+    /// The same, to a URL, trusting an authority.
+    pub fn to(
+        hub: &Hub,
+        url: &str,
+        ca: Option<&Path>,
+        log: &Path,
+        origin: &str,
+        once: bool,
+    ) -> Self {
+        let token = hub.token(&["--role", "agent", "--server", origin]);
+        let token_file = hub.data.path().join(format!("token-{origin}"));
+        std::fs::write(&token_file, token).unwrap();
+        let client = Client::new(&ClientOptions {
+            address: url.parse().unwrap(),
+            origin: origin.parse().unwrap(),
+            token_file,
+            ca: ca.map(Path::to_owned),
+        });
+        let (stop, said): (Arc<AtomicBool>, Arc<Mutex<Vec<String>>>) = Default::default();
+        let heard = Arc::clone(&said);
+        let options = Options {
+            directory: log.to_owned(),
+            access: Access::default(),
+            once,
+            bytes_per_second: 0,
+            give_up_after: None,
+            state: None,
+            host: "test".to_owned(),
+            stop: Arc::clone(&stop),
+            report: Arc::new(move |text| heard.lock().unwrap().push(text.to_owned())),
+        };
+        let client = client.unwrap();
+        let thread = std::thread::spawn(move || Shipper::new(client, options).run().unwrap());
+        Self { stop, thread, said }
+    }
+
+    /// Waits until everything is shipped (`once`). Returns what it said.
+    pub fn finish(self) -> (Verdict, String) {
+        let verdict = self.thread.join().unwrap();
+        (verdict, self.said.lock().unwrap().join("\n"))
+    }
+
+    pub fn stop(self) {
+        self.stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        self.thread.join().unwrap();
+    }
+}
+
+/// Every file of the log that is shipped has the same bytes in the replica.
+pub fn assert_same(log: &Path, replica: &Path) {
+    let mut count = 0;
+    for entry in std::fs::read_dir(log).unwrap() {
+        let name = entry.unwrap().file_name();
+        let text = name.to_str().unwrap();
+        if text.ends_with(".jsonl") || text.ends_with(".chain") {
+            let (here, there) = (std::fs::read(log.join(&name)).unwrap(), replica.join(&name));
+            let there = std::fs::read(there).unwrap_or_default();
+            assert!(here == there, "{text}: {} bytes, {} at the hub", here.len(), there.len());
+            count += 1;
+        }
+    }
+    assert!(count > 0);
+}

@@ -1,0 +1,279 @@
+//! Real shippers to a real hub.
+
+use std::io::{BufRead as _, Read as _, Write as _};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use serde_json::Value;
+use tacho_chain::entry::CheckpointReason;
+use tacho_chain::verify::{self, Options, State};
+
+use crate::hub::{Hub, Shipping, assert_same};
+use crate::recorder::{Dir, Recorder, sealed};
+
+/// A sealed log on the disk.
+pub struct Log {
+    pub recorder: Recorder,
+    pub directory: tempfile::TempDir,
+}
+
+impl Log {
+    pub fn new(recorder: Recorder) -> Self {
+        let log = Self { recorder, directory: tempfile::tempdir().unwrap() };
+        log.save();
+        log
+    }
+
+    /// Appends what is new: lines first, as a recorder does.
+    pub fn save(&self) {
+        let files = &self.recorder.dir.0;
+        for ending in [".jsonl", ".chain"] {
+            for (name, bytes) in files.iter().filter(|(name, _)| name.ends_with(ending)) {
+                let path = self.directory.path().join(name);
+                let mut file =
+                    std::fs::OpenOptions::new().create(true).append(true).open(path).unwrap();
+                let length = usize::try_from(file.metadata().unwrap().len()).unwrap();
+                file.write_all(&bytes[length..]).unwrap();
+            }
+        }
+    }
+
+    pub fn path(&self) -> &Path {
+        self.directory.path()
+    }
+
+    /// What `tacho verify` says about a replica of it.
+    pub fn verify(&self, replica: &Path) -> verify::Report {
+        let mut dir = Dir::default();
+        for entry in std::fs::read_dir(replica).unwrap() {
+            let entry = entry.unwrap();
+            let name = entry.file_name().into_string().unwrap();
+            dir.0.insert(name, std::fs::read(entry.path()).unwrap());
+        }
+        let options = Options { keys: vec![self.recorder.root.clone()], expect: None };
+        verify::verify(&dir, &options, &mut |_| {}).unwrap()
+    }
+}
+
+#[test]
+fn a_log_arrives_as_it_is_and_verifies() {
+    let hub = Hub::start();
+    let log = Log::new(sealed());
+    let (verdict, said) = Shipping::start(&hub, log.path(), "db1", true).finish();
+    assert_eq!(verdict.problem_count, 0, "{said}");
+    let replica = hub.replica("db1", 1);
+    assert_same(log.path(), &replica);
+    assert_eq!(log.verify(&replica).state(), State::Ok);
+}
+
+#[test]
+fn a_log_that_was_changed_is_kept_as_it_was() {
+    let hub = Hub::start();
+    let log = Log::new(sealed());
+    Shipping::start(&hub, log.path(), "db1", true).finish();
+    let name = crate::recorder::log(3);
+    let changed = log.recorder.dir.text(&name).replacen("SELECT 13", "SELECT 73", 1);
+    std::fs::write(log.path().join(&name), changed).unwrap();
+    let (verdict, said) = Shipping::start(&hub, log.path(), "db1", true).finish();
+    assert!(verdict.problem_count == 1 && said.contains("generation 2"), "{said}");
+    let (former, current) = (hub.replica("db1", 1), hub.replica("db1", 2));
+    assert_eq!(log.verify(&former).state(), State::Ok);
+    assert_eq!(log.verify(&current).state(), State::Modified);
+    assert_same(log.path(), &current);
+}
+
+/// The hub is killed again and again while the log grows and rotates.
+#[test]
+fn nothing_is_lost_when_the_hub_is_killed() {
+    let mut hub = Hub::start();
+    let mut log = Log::new(Recorder::new(3));
+    let shipping = Shipping::start(&hub, log.path(), "db1", false);
+    let is_done = Arc::new(AtomicBool::new(false));
+    let directory = log.directory.path().to_owned();
+    let seen = Arc::clone(&is_done);
+    let writer = std::thread::spawn(move || {
+        let mut batch = 0;
+        while !seen.load(Ordering::Relaxed) {
+            batch += 1;
+            log.recorder.lines(20);
+            if batch % 100 == 0 {
+                log.recorder.rotate();
+            }
+            log.save();
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        log.recorder.stop();
+        log.save();
+        log
+    });
+    for round in 0..8 {
+        std::thread::sleep(Duration::from_millis(150 + 40 * round));
+        hub.kill();
+        hub.spawn(&[]);
+    }
+    is_done.store(true, Ordering::Relaxed);
+    let log = writer.join().unwrap();
+    shipping.stop();
+    let (verdict, said) = Shipping::start(&hub, &directory, "db1", true).finish();
+    assert_eq!(verdict.problem_count, 0, "{said}");
+    let replica = hub.replica("db1", 1);
+    assert_same(&directory, &replica);
+    assert_eq!(log.verify(&replica).state(), State::Ok);
+    assert!(!hub.replica("db1", 2).exists());
+}
+
+#[test]
+fn a_full_disk_is_waited_for() {
+    let mut hub = Hub::start();
+    hub.stop();
+    let full = (u64::MAX >> 20).to_string();
+    hub.spawn(&["--reserve-mib", &full]);
+    let log = Log::new(sealed());
+    let shipping = Shipping::start(&hub, log.path(), "db1", true);
+    let token = hub.token(&["--role", "agent", "--server", "db1"]);
+    // Nothing of it is there before there is space.
+    std::thread::sleep(Duration::from_millis(300));
+    assert!(hub.get("/api/v1/origins/db1", &token).contains("\"files\":[]"));
+    hub.stop();
+    hub.spawn(&[]);
+    let (verdict, said) = shipping.finish();
+    assert_eq!(verdict.problem_count, 0, "{said}");
+    assert!(said.contains("disk is full"), "{said}");
+    assert_same(log.path(), &hub.replica("db1", 1));
+}
+
+/// What the hub says of a server.
+fn server(hub: &Hub, token: &str) -> Value {
+    let answer = hub.get("/api/v1/servers", token);
+    let (_, body) = answer.split_once("\r\n\r\n").unwrap();
+    let servers: Value = serde_json::from_str(body).expect(&answer);
+    servers.as_array().unwrap().iter().find(|it| it["server"] == "db1").cloned().unwrap_or_default()
+}
+
+/// Waits until the hub says so. The test's own time limit ends it otherwise.
+fn wait_for(hub: &Hub, token: &str, is_so: impl Fn(&Value) -> bool) -> Value {
+    loop {
+        let server = server(hub, token);
+        if is_so(&server) {
+            return server;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+#[test]
+fn a_log_is_verified_while_it_arrives() {
+    let mut hub = Hub::start();
+    let token = hub.token(&["--role", "admin"]);
+    let mut log = Log::new(Recorder::new(4));
+    log.recorder.lines(5);
+    log.recorder.checkpoint(CheckpointReason::Interval);
+    log.save();
+    let shipping = Shipping::start(&hub, log.path(), "db1", false);
+    let seen = wait_for(&hub, &token, |it| it["verified_to_seq"] == 5);
+    assert_eq!(
+        (&seen["seal"], &seen["records"], &seen["landed_seq"]),
+        (&"sealed".into(), &5.into(), &5.into())
+    );
+    assert_eq!(seen["last_record_ts"], "2026-11-21T03:03:07.599976Z");
+    log.recorder.lines(2);
+    log.save();
+    let seen = wait_for(&hub, &token, |it| it["records"] == 7);
+    assert_eq!((&seen["seal"], &seen["verified_to_seq"]), (&"sealed".into(), &5.into()));
+    assert_eq!(seen["shipper"]["host"], "test");
+    log.recorder.stop();
+    log.save();
+    wait_for(&hub, &token, |it| it["verified_to_seq"] == 7);
+    shipping.stop();
+    hub.kill();
+    hub.spawn(&[]);
+    wait_for(&hub, &token, |it| it["verified_to_seq"] == 7);
+    let metrics = hub.get("/metrics", &token);
+    assert!(metrics.contains("tacho_hub_verified_seq{server=\"db1\"} 7\n"), "{metrics}");
+    assert!(metrics.contains("tacho_hub_seal_ok{server=\"db1\"} 1\n"), "{metrics}");
+}
+
+#[test]
+fn a_changed_log_is_broken() {
+    let hub = Hub::start();
+    let token = hub.token(&["--role", "viewer"]);
+    let mut log = Log::new(sealed());
+    Shipping::start(&hub, log.path(), "db1", true).finish();
+    wait_for(&hub, &token, |it| it["seal"] == "sealed");
+    let other = Log::new(Recorder::new(9));
+    log.recorder = other.recorder;
+    log.directory = other.directory;
+    log.recorder.lines(1);
+    log.recorder.stop();
+    log.save();
+    let (_, said) = Shipping::start(&hub, log.path(), "db1", true).finish();
+    assert!(said.contains("generation 2"), "{said}");
+    let seen = wait_for(&hub, &token, |it| it["seal"] == "broken");
+    assert!(seen["seal_message"].as_str().unwrap().contains("another root key"), "{seen}");
+    assert_eq!(seen["state"], "broken");
+    // The fork, the broken seal, and the shipper that has ended.
+    let rules = ["seal_broken", "shipper_stopped"];
+    while !rules.iter().all(|rule| hub.get("/api/v1/alerts?state=open", &token).contains(rule)) {
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    let alerts = hub.get("/api/v1/alerts", &token);
+    assert!(alerts.contains("\"rule\":\"tampered\""), "{alerts}");
+}
+
+#[test]
+fn a_local_log_needs_no_shipper() {
+    let mut hub = Hub::start();
+    let token = hub.token(&["--role", "admin"]);
+    let mut log = Log::new(Recorder::new(5));
+    log.recorder.lines(3);
+    log.recorder.checkpoint(CheckpointReason::Interval);
+    log.save();
+    let argument = format!("db1={}", log.path().display());
+    hub.stop();
+    hub.spawn(&["--log", &argument]);
+    wait_for(&hub, &token, |it| it["verified_to_seq"] == 3);
+    log.recorder.lines(3);
+    log.recorder.stop();
+    log.save();
+    wait_for(&hub, &token, |it| it["verified_to_seq"] == 6);
+    assert_eq!(hub.stop(), Some(0));
+    assert_same(log.path(), &hub.replica("db1", 1));
+    assert!(!hub.data.path().join("local/db1.token").exists());
+    hub.spawn(&["--log", &argument]);
+    wait_for(&hub, &token, |it| it["verified_to_seq"] == 6);
+}
+
+#[test]
+fn alerts_are_sent_to_a_webhook_until_it_takes_them() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/alerts", listener.local_addr().unwrap());
+    let mut hub = Hub::start();
+    let log = Log::new(sealed());
+    Shipping::start(&hub, log.path(), "db1", true).finish();
+    hub.stop();
+    hub.spawn(&["--webhook", &url]);
+    // The shipper has ended in order. The first delivery fails.
+    for status in ["500 Internal Server Error", "200 OK"] {
+        let (stream, _) = listener.accept().unwrap();
+        let mut reader = std::io::BufReader::new(&stream);
+        let mut length = 0;
+        loop {
+            let mut line = String::new();
+            reader.read_line(&mut line).unwrap();
+            if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
+                length = value.trim().parse().unwrap();
+            }
+            if line == "\r\n" {
+                break;
+            }
+        }
+        let mut body = vec![0; length];
+        reader.read_exact(&mut body).unwrap();
+        let body: Value = serde_json::from_slice(&body).unwrap();
+        assert_eq!(body["alerts"][0]["labels"]["alertname"], "shipper_stopped", "{body}");
+        let answer = format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+        (&stream).write_all(answer.as_bytes()).unwrap();
+    }
+}

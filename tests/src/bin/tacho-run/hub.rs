@@ -1,0 +1,172 @@
+//! The way to the hub: a shipper follows the log while the server runs, and the search has to find
+//! every answered statement once.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result};
+use tacho_tests::client::{Conn, Queryable as _};
+use tacho_tests::hub::{Hub, HubClient, Process};
+use tacho_tests::log::{Line, TagCounter};
+use tacho_tests::tagged::Tally;
+use tacho_tests::verdict::Verdict;
+use tacho_tests::wait;
+
+use crate::RUN;
+
+/// Name of the server in the hub.
+const SERVER: &str = "run";
+/// Pause between two statements whose way is timed.
+const LAG_INTERVAL: Duration = Duration::from_millis(250);
+const POLL_INTERVAL: Duration = Duration::from_millis(25);
+
+/// A hub, and a shipper for the log.
+pub struct Central {
+    /// The hub.
+    pub hub: Hub,
+    shipper: Process,
+    client: HubClient,
+}
+
+/// What the search has found.
+pub struct Found {
+    /// Records that the hub has.
+    pub records: u64,
+    /// Answered statements of the tagging client that are not found.
+    pub missing: u64,
+    /// Those that are found more than once.
+    pub duplicate: u64,
+    /// Whether the seal of every record is verified.
+    pub is_verified: bool,
+    /// Violations.
+    pub problems: Vec<String>,
+}
+
+impl Central {
+    /// Starts both.
+    pub fn start(directory: &Path, log_directory: &Path) -> Result<Self> {
+        let hub = Hub::start(directory)?;
+        let shipper = hub.ship(log_directory, SERVER)?;
+        let client = hub.client("auditor")?;
+        Ok(Self { hub, shipper, client })
+    }
+
+    /// Starts to measure the time from a statement's answer to its search result.
+    pub fn measure_lag(&self, mut conn: Conn) -> Lag {
+        let stop = Arc::new(AtomicBool::new(false));
+        let client = self.client.clone();
+        let is_stopped = Arc::clone(&stop);
+        let thread = std::thread::spawn(move || {
+            let mut lags = Vec::new();
+            for number in 0_u64.. {
+                if is_stopped.load(Ordering::Relaxed) {
+                    break;
+                }
+                conn.query_drop(format!("SELECT 'lag-{number}-'"))?;
+                let answered = Instant::now();
+                wait_until_found(&client, &format!("\"lag-{number}-\""))?;
+                lags.push(answered.elapsed());
+                std::thread::sleep(LAG_INTERVAL);
+            }
+            lags.sort();
+            Ok(lags)
+        });
+        Lag { stop, thread }
+    }
+
+    /// Waits until the hub has the whole log, after the server has stopped, and searches it.
+    ///
+    /// `lines`: how many lines the log has.
+    pub fn check(&mut self, log_directory: &Path, tally: &Tally, lines: u64) -> Result<Found> {
+        // It ends when everything is acknowledged, and with what it cannot ship as an error.
+        self.shipper.stop()?;
+        self.hub.ship_once(log_directory, SERVER)?;
+        let mut server = None;
+        wait::until("the hub has searched all that it has", || {
+            server = self.client.server(SERVER).ok().flatten();
+            server.as_ref().is_some_and(|server| {
+                server["indexed_seq"] == server["landed_seq"]
+                    && server["verified_to_seq"] == server["landed_seq"]
+            })
+        });
+        let server = server.context("the hub does not know the server")?;
+        let mut tags = TagCounter::new(RUN);
+        self.client.records(SERVER, &format!("\"id:{RUN}-\""), |record| {
+            let text = record.to_string();
+            let line: Line = serde_json::from_str(&text)?;
+            tags.see(&line);
+            Ok(())
+        })?;
+        let verdict = Verdict::new(tally, &tags.finish());
+        let records = server["records"].as_u64().context("a number of records")?;
+        let is_verified = server["seal"] == "sealed";
+        let mut problems = Vec::new();
+        if !verdict.is_good() {
+            problems.push(format!("tagged statements at the hub: {verdict}"));
+        }
+        if records != lines {
+            problems.push(format!("the log has {lines} lines, the hub {records} records"));
+        }
+        if !is_verified {
+            problems.push(format!("the hub does not find the log sealed: {server}"));
+        }
+        Ok(Found {
+            records,
+            missing: verdict.missing.len() as u64,
+            duplicate: verdict.duplicate.len() as u64,
+            is_verified,
+            problems,
+        })
+    }
+
+    /// Leaves the web UI open until Ctrl-C.
+    pub fn leave_open(&mut self) -> Result<()> {
+        let token = self.hub.token("auditor", None)?;
+        println!("The web UI is open until Ctrl-C: {}/sign-in#{token}\n", self.hub.url());
+        self.hub.process().wait()
+    }
+}
+
+fn wait_until_found(client: &HubClient, query: &str) -> Result<()> {
+    loop {
+        let parameters = [("server", SERVER), ("q", query), ("from", "-5m"), ("limit", "1")];
+        let page = client.get("/api/v1/records", &parameters)?;
+        if page["records"].as_array().is_some_and(|records| !records.is_empty()) {
+            return Ok(());
+        }
+        std::thread::sleep(POLL_INTERVAL);
+    }
+}
+
+/// A measurement that runs.
+pub struct Lag {
+    stop: Arc<AtomicBool>,
+    thread: JoinHandle<Result<Vec<Duration>>>,
+}
+
+/// From a statement's answer to its search result.
+pub struct Lags {
+    /// Median, ms.
+    pub p50_ms: u64,
+    /// 99th percentile, ms.
+    pub p99_ms: u64,
+}
+
+impl Lag {
+    /// Ends it.
+    pub fn stop(self) -> Result<Lags> {
+        self.stop.store(true, Ordering::Relaxed);
+        let lags = match self.thread.join() {
+            Ok(lags) => lags?,
+            Err(panic) => std::panic::resume_unwind(panic),
+        };
+        let at = |per_cent: usize| {
+            let at = lags.len().saturating_sub(1) * per_cent / 100;
+            lags.get(at).map(|lag| lag.as_millis() as u64).context("no statement was timed")
+        };
+        Ok(Lags { p50_ms: at(50)?, p99_ms: at(99)? })
+    }
+}

@@ -1,0 +1,284 @@
+//! A hub and shippers as processes, and a client of the hub's API.
+
+use std::fs::{self, File};
+use std::io::{BufRead as _, BufReader};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail, ensure};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+use crate::build_directory;
+
+/// Longest time for one request.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// A process that ends with its owner.
+#[derive(Debug)]
+pub struct Process {
+    name: &'static str,
+    child: Child,
+}
+
+impl Process {
+    fn start(name: &'static str, command: &mut Command) -> Result<Self> {
+        let child = command.spawn().with_context(|| format!("starting {command:?}"))?;
+        Ok(Self { name, child })
+    }
+
+    /// Kills it with SIGKILL.
+    ///
+    /// # Errors
+    /// It had ended before.
+    pub fn kill9(&mut self) -> Result<()> {
+        if let Some(status) = self.child.try_wait()? {
+            bail!("{} had ended before: {status}", self.name);
+        }
+        self.child.kill()?;
+        self.child.wait()?;
+        Ok(())
+    }
+
+    /// Stops it with SIGTERM.
+    ///
+    /// # Errors
+    /// It had ended before, or does not end with success.
+    pub fn stop(&mut self) -> Result<()> {
+        if let Some(status) = self.child.try_wait()? {
+            bail!("{} had ended before: {status}", self.name);
+        }
+        kill_process(Pid::from_child(&self.child), Signal::TERM)?;
+        let status = self.child.wait()?;
+        ensure!(status.success(), "{}: {status}", self.name);
+        Ok(())
+    }
+
+    /// Waits until it ends.
+    ///
+    /// # Errors
+    /// It does not end with success.
+    pub fn wait(&mut self) -> Result<()> {
+        let status = self.child.wait()?;
+        ensure!(status.success(), "{}: {status}", self.name);
+        Ok(())
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // Both fail only if it has ended.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn hub_command() -> Command {
+    Command::new(build_directory().join("bin/tacho-hub"))
+}
+
+/// A hub.
+#[derive(Debug)]
+pub struct Hub {
+    process: Process,
+    address: SocketAddr,
+    data: PathBuf,
+}
+
+impl Hub {
+    /// Starts a hub with its data and messages in `directory`.
+    ///
+    /// # Errors
+    /// It does not start.
+    pub fn start(directory: &Path) -> Result<Self> {
+        fs::create_dir_all(directory)?;
+        Self::start_at(directory, "127.0.0.1:0")
+    }
+
+    /// Starts it again at the same address, after it was stopped or killed.
+    ///
+    /// # Errors
+    /// It does not start.
+    pub fn restart(&mut self) -> Result<()> {
+        let directory = self.data.parent().context("a directory")?.to_owned();
+        *self = Self::start_at(&directory, &self.address.to_string())?;
+        Ok(())
+    }
+
+    fn start_at(directory: &Path, listen: &str) -> Result<Self> {
+        let data = directory.join("data");
+        let messages = File::options().create(true).append(true).open(directory.join("hub.err"))?;
+        let mut command = hub_command();
+        command.arg("serve").arg("--data").arg(&data).args(["--listen", listen]);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(messages);
+        let mut process = Process::start("tacho-hub", &mut command)?;
+        let stdout = process.child.stdout.take().context("its output")?;
+        let mut lines = BufReader::new(stdout).lines();
+        let address = loop {
+            let Some(line) = lines.next().transpose()? else {
+                let messages = fs::read_to_string(directory.join("hub.err"))?;
+                bail!("the hub did not start: {messages}");
+            };
+            if let Some((_, address)) = line.split_once("listening on http://") {
+                break address.trim().parse()?;
+            }
+        };
+        // A pipe that is not read would stop it when it is full.
+        std::thread::spawn(move || lines.for_each(drop));
+        Ok(Self { process, address, data })
+    }
+
+    /// The process.
+    pub fn process(&mut self) -> &mut Process {
+        &mut self.process
+    }
+
+    /// Process id.
+    pub fn pid(&self) -> u32 {
+        self.process.child.id()
+    }
+
+    /// `http://…`
+    pub fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// The data directory.
+    pub fn data(&self) -> &Path {
+        &self.data
+    }
+
+    /// Makes a token.
+    ///
+    /// # Errors
+    /// `tacho-hub token create` fails.
+    pub fn token(&self, role: &str, server: Option<&str>) -> Result<String> {
+        let mut command = hub_command();
+        command.args(["token", "create", "--role", role]).arg("--data").arg(&self.data);
+        if let Some(server) = server {
+            command.args(["--server", server]);
+        }
+        let output = command.output()?;
+        ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        Ok(String::from_utf8(output.stdout)?.trim().to_owned())
+    }
+
+    /// A client with a new token of that role.
+    ///
+    /// # Errors
+    /// There is no token.
+    pub fn client(&self, role: &str) -> Result<HubClient> {
+        Ok(HubClient::new(&self.url(), &self.token(role, None)?))
+    }
+
+    /// Starts `tacho ship` for a log directory; its token and messages are beside the hub's data.
+    ///
+    /// # Errors
+    /// It does not start.
+    pub fn ship(&self, log_directory: &Path, name: &str) -> Result<Process> {
+        Process::start("tacho ship", &mut self.ship_command(log_directory, name, &[])?)
+    }
+
+    /// Ships all that is there, and waits until the hub has acknowledged it.
+    ///
+    /// # Errors
+    /// `tacho ship --once` fails.
+    pub fn ship_once(&self, log_directory: &Path, name: &str) -> Result<()> {
+        let mut command = self.ship_command(log_directory, name, &["--once"])?;
+        Process::start("tacho ship --once", &mut command)?.wait()
+    }
+
+    fn ship_command(&self, log_directory: &Path, name: &str, more: &[&str]) -> Result<Command> {
+        let directory = self.data.parent().context("a directory")?;
+        let token_file = directory.join(format!("{name}.token"));
+        if !token_file.exists() {
+            fs::write(&token_file, self.token("agent", Some(name))?)?;
+        }
+        let messages = directory.join(format!("{name}.ship.err"));
+        let messages = File::options().create(true).append(true).open(messages)?;
+        let mut command = Command::new(build_directory().join("bin/tacho"));
+        command.arg("ship").arg(log_directory).args(["--name", name, "--hub", &self.url()]);
+        command.arg("--token-file").arg(&token_file).args(more);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(messages);
+        Ok(command)
+    }
+}
+
+/// A client of the API.
+#[derive(Clone, Debug)]
+pub struct HubClient {
+    agent: ureq::Agent,
+    url: String,
+    token: String,
+}
+
+impl HubClient {
+    /// For the hub at `url`, such as `http://127.0.0.1:7780`.
+    pub fn new(url: &str, token: &str) -> Self {
+        let config = ureq::Agent::config_builder()
+            .timeout_global(Some(REQUEST_TIMEOUT))
+            .http_status_as_error(false);
+        Self { agent: config.build().into(), url: url.to_owned(), token: token.to_owned() }
+    }
+
+    /// `GET` of a path with these parameters.
+    ///
+    /// # Errors
+    /// No answer, another status than 200, or no JSON.
+    pub fn get(&self, path: &str, parameters: &[(&str, &str)]) -> Result<Value> {
+        let mut request = self.agent.get(format!("{}{path}", self.url));
+        for (name, value) in parameters {
+            request = request.query(name, value);
+        }
+        let mut answer =
+            request.header("Authorization", format!("Bearer {}", self.token)).call()?;
+        let text = answer.body_mut().with_config().limit(1 << 30).read_to_string()?;
+        ensure!(answer.status() == 200, "GET {path} {parameters:?}: {}: {text}", answer.status());
+        serde_json::from_str(&text).with_context(|| format!("GET {path}: {text}"))
+    }
+
+    /// Calls `visit` with every record that a search finds, oldest first.
+    ///
+    /// # Errors
+    /// A request fails.
+    pub fn records(
+        &self,
+        server: &str,
+        query: &str,
+        mut visit: impl FnMut(&Value) -> Result<()>,
+    ) -> Result<()> {
+        let mut cursor: Option<String> = None;
+        loop {
+            let mut parameters = vec![
+                ("server", server),
+                ("q", query),
+                ("order", "asc"),
+                ("limit", "1000"),
+                ("from", "1970-01-01T00:00:00Z"),
+            ];
+            if let Some(cursor) = &cursor {
+                parameters.push(("cursor", cursor));
+            }
+            let page = self.get("/api/v1/records", &parameters)?;
+            for record in page["records"].as_array().context("records")? {
+                visit(record)?;
+            }
+            match page["next"].as_str() {
+                Some(next) => cursor = Some(next.to_owned()),
+                None => return Ok(()),
+            }
+        }
+    }
+
+    /// The state of a server; `None`: the hub does not know it.
+    ///
+    /// # Errors
+    /// The request fails.
+    pub fn server(&self, name: &str) -> Result<Option<Value>> {
+        let servers = self.get("/api/v1/servers", &[])?;
+        let servers = servers.as_array().context("a list of servers")?;
+        Ok(servers.iter().find(|server| server["server"] == name).cloned())
+    }
+}
