@@ -23,9 +23,10 @@ SHELL := /bin/bash
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
 
-build: setup-run ## Build the plugin and the command into build/ (SERVER=mysql-9.7: the component)
+build: setup-run ## Build plugin, command and hub into build/ (SERVER=mysql-9.7: the component)
 	cargo build --release -p tacho
 	install -D -m 755 "$(CARGO_TARGET_DIR)/release/tacho" build/bin/tacho
+	scripts/build-hub.sh
 	scripts/build-$(FAMILY).sh $(SERVER)
 	@scripts/crate-cache.py save
 

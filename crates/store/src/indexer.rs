@@ -217,20 +217,24 @@ impl Loop {
                 self.pending.retain(|key, pending| {
                     let at = done.watermarks.get(key).map(|position| position.offset);
                     // What is left without progress is a line that has not arrived as a whole.
-                    at.is_some_and(|at| at < pending.durable && done.is_limited)
-                        || (at.is_none() && done.is_limited)
+                    let is_unfinished = at.is_none_or(|at| at < pending.durable);
+                    done.failed.contains(key) || (done.is_limited && is_unfinished)
                 });
                 report.records += done.records;
                 report.bytes += done.bytes;
                 report.known += done.known;
                 report.unreadable += done.unreadable;
                 report.behind_bytes = done.behind_bytes;
-                report.error = None;
+                report.error = done.error;
                 drop(report);
                 if done.records > 0 {
                     (self.options.changed)();
                 }
-                Ok(self.pending.is_empty())
+                match done.is_limited || done.failed.is_empty() {
+                    true => Ok(self.pending.is_empty()),
+                    // Only files are left that cannot be read.
+                    false => Err(()),
+                }
             }
             Err(error) => {
                 report.error = Some(error.to_string());

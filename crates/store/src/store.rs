@@ -122,6 +122,8 @@ impl Store {
             .map_err(|_| StoreError::Locked(dir.to_owned()))?;
         match Self::load(dir) {
             Ok((catalogue, listing)) => Self::opened(dir, held, catalogue, listing, None),
+            // The directory cannot be used: what is in it may be in order.
+            Err(error @ StoreError::Io { .. }) => Err(error),
             Err(reason) => {
                 clear(dir)?;
                 let (catalogue, listing) = Self::load(dir)?;

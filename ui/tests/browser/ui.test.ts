@@ -260,3 +260,21 @@ test("chosen colors are there before the first paint of the next visit", async (
   await page.locator("body").waitFor({ state: "attached" });
   assert.equal(await page.evaluate(() => document.documentElement.dataset.theme), "dark");
 });
+
+// The last one: the database is gone after it.
+test("a server that stops raises an alert, which is acknowledged with a note", async () => {
+  const { page, problems } = await signedIn(world, "/alerts");
+  await world.database.stop();
+  const acknowledge = page.getByRole("button", { name: "Acknowledge", exact: true });
+  // The shipper reports every ten seconds.
+  await acknowledge.first().click({ timeout: 60_000 });
+  const dialog = page.getByRole("dialog", { name: "Acknowledge the alert" });
+  assert.ok(await dialog.getByRole("button", { name: "Acknowledge" }).isDisabled());
+  const note = "Stopped for a test <b>of mine</b>";
+  await page.keyboard.type(note);
+  await dialog.getByRole("button", { name: "Acknowledge" }).click();
+  await dialog.waitFor({ state: "detached" });
+  await page.getByRole("button", { name: "Acknowledged", exact: true }).click();
+  await page.getByText(note).waitFor();
+  assert.deepEqual(problems, []);
+});

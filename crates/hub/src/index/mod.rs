@@ -159,7 +159,8 @@ impl Index {
             if let Some(error) = report.error {
                 anyhow::bail!("the replica cannot be indexed: {error}");
             }
-            if report.bytes == before.bytes && report.behind_bytes == 0 {
+            // Bytes that are left are no whole line.
+            if report.bytes == before.bytes {
                 return Ok(());
             }
         }

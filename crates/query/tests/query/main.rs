@@ -1,6 +1,7 @@
 //! Queries in a worker process: answers, limits, and attempts to break out.
 
 mod breakout;
+mod search;
 
 use std::fs;
 use std::path::PathBuf;
@@ -54,10 +55,14 @@ impl Hub {
     }
 
     fn with(change: impl FnOnce(&mut Settings)) -> Self {
+        Self::of_lines((1..=300).map(line), change)
+    }
+
+    fn of_lines(lines: impl Iterator<Item = String>, change: impl FnOnce(&mut Settings)) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("replica/db1/1/audit-20261121T100000Z-000001.jsonl");
         fs::create_dir_all(path.parent().unwrap()).unwrap();
-        let text: String = (1..=300).map(|seq| line(seq) + "\n").collect();
+        let text: String = lines.map(|line| line + "\n").collect();
         fs::write(&path, &text).unwrap();
         let store = Store::open(&dir.path().join("store")).unwrap();
         let indexer = Indexer::start(store.clone(), IndexerOptions::default()).unwrap();

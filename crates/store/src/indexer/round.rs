@@ -1,6 +1,6 @@
 //! One round: new lines of all files, one segment.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::path::PathBuf;
 
@@ -25,6 +25,9 @@ pub struct Done {
     pub known: u64,
     pub unreadable: u64,
     pub behind_bytes: u64,
+    /// Files that cannot be read now, and why the last one cannot.
+    pub failed: BTreeSet<FileKey>,
+    pub error: Option<String>,
     /// There were more lines than a round reads.
     pub is_limited: bool,
 }
@@ -62,14 +65,22 @@ pub fn run(
             round.done.behind_bytes += pending.durable.saturating_sub(position.offset);
             continue;
         }
-        let end = round.file(key, pending, position, share)?;
+        let end = match round.file(key, pending, position, share) {
+            Ok(end) => end,
+            // The other files do not wait for this one.
+            Err(error) => {
+                round.done.error = Some(error.to_string());
+                round.done.failed.insert(key.clone());
+                position.offset
+            }
+        };
         round.done.behind_bytes += pending.durable.saturating_sub(end);
     }
     round.finish()
 }
 
 impl Round<'_> {
-    /// Returns the new watermark.
+    /// Returns the new watermark. If it fails, nothing of the file is in the batch.
     fn file(
         &mut self,
         key: &FileKey,

@@ -12,7 +12,9 @@ use rows::{column, records};
 use tacho_record::json::write_line;
 use tacho_record::time::TimeFormatter;
 use tacho_record::{Attribute, EventKind, Outcome, Record, TableAccess, TableUse};
-use tacho_store::{Durable, Indexer, IndexerOptions, Reader, Store, StoreError};
+use tacho_store::{
+    Durable, Indexer, IndexerOptions, MergeOptions, Reader, Snapshot, Store, StoreError, merge_step,
+};
 
 const FILE: &str = "audit-20261121T100000Z-000001.jsonl";
 
@@ -273,6 +275,92 @@ fn an_error_changes_nothing_and_is_reported() {
         indexer.flush();
     }
     assert_eq!(records(&store.snapshot()).len(), 12);
+}
+
+#[test]
+fn a_file_that_cannot_be_read_does_not_stop_others() {
+    let hub = Hub::new();
+    let store = hub.open();
+    let indexer = start(&store);
+    let file = hub.path("db1", 1);
+    hub.append(&indexer, "db1", 1, b"");
+    let durable = Durable {
+        origin: "db1".to_owned(),
+        generation: 1,
+        file: FILE.to_owned(),
+        path: file.clone(),
+        offset: 100,
+    };
+    indexer.notify(durable);
+    hub.append(&indexer, "db2", 1, lines(1..=9).as_bytes());
+    indexer.flush();
+    assert_eq!(records(&store.snapshot()).len(), 9);
+    assert!(indexer.report().error.is_some());
+    // It is tried again.
+    fs::write(&file, lines(1..=9)).unwrap();
+    while indexer.report().error.is_some() {
+        indexer.flush();
+    }
+    // Of the first 100 bytes no line is whole.
+    assert_eq!(store.watermark("db1", 1, FILE), 0);
+    hub.notify(&indexer, "db1", 1);
+    indexer.flush();
+    assert_eq!(records(&store.snapshot()).len(), 18);
+}
+
+#[test]
+fn merging_changes_no_record_and_snapshots_keep_theirs() {
+    let hub = Hub::new();
+    let store = hub.open();
+    let indexer = start(&store);
+    let sorted = |snapshot: &Snapshot| {
+        let mut all = records(snapshot);
+        all.sort();
+        all
+    };
+    let options = MergeOptions { fan_in: 3, ..MergeOptions::default() };
+    let mut wanted = Vec::new();
+    let mut first = None;
+    for part in 0..27_usize {
+        let origin = ["db1", "db2"][part % 2];
+        // Of three hours.
+        let text = lines((1..=20).map(|seq| seq + part as u64 * 20));
+        let text = text.replace("T10:", ["T10:", "T11:", "T12:"][part % 3]);
+        hub.append(&indexer, origin, 1, text.as_bytes());
+        indexer.flush();
+        wanted.extend(text.lines().map(|line| expected(line, origin)));
+        wanted.sort();
+        if part == 2 {
+            first = Some((store.snapshot(), wanted.clone()));
+        }
+        while merge_step(&store, &options).unwrap().is_some() {
+            assert_eq!(sorted(&store.snapshot()), wanted);
+        }
+    }
+    let after = store.snapshot();
+    assert_eq!(after.segments().count(), 3);
+    for info in after.segments() {
+        assert_eq!(info.min_ts_us / 3_600_000_000, info.max_ts_us / 3_600_000_000);
+        assert_eq!(info.rows, 180);
+    }
+    // The first snapshot's files are there until it is dropped.
+    let (first, wanted_first) = first.unwrap();
+    assert_eq!(first.segments().count(), 3);
+    assert_eq!(sorted(&first), wanted_first);
+    assert_eq!(store.empty_trash().unwrap(), 0);
+    let files = || fs::read_dir(store.segments_dir()).unwrap().count();
+    assert_eq!(files(), 3 + 3 + 1);
+    drop(first);
+    // While another process reads, nothing is deleted.
+    let reader = Reader::snapshot(store.dir()).unwrap();
+    assert_eq!(store.empty_trash().unwrap(), 3);
+    assert_eq!(sorted(&reader), wanted);
+    drop(reader);
+    assert_eq!(store.empty_trash().unwrap(), 0);
+    assert_eq!(files(), 3 + 1);
+    drop((indexer, after, store));
+    let store = hub.open();
+    assert_eq!((store.rebuilt(), sorted(&store.snapshot())), (None, wanted));
 }
 
 #[test]
