@@ -121,6 +121,9 @@ impl LocalShippers {
                 bytes_per_second: 0,
                 give_up_after: None,
                 state: None,
+                // The port may be another one at the next start, and a line of this one in
+                // `.shipped` would keep the recorder waiting.
+                retain: false,
                 host: host_name(),
                 stop: Arc::clone(&shippers.stop),
                 report: Arc::new(move |text| say(&format!("{name}: {text}"))),

@@ -157,6 +157,7 @@ impl Shipping {
             bytes_per_second: 0,
             give_up_after: None,
             state: None,
+            retain: true,
             host: "test".to_owned(),
             stop: Arc::clone(&stop),
             report: Arc::new(move |text| heard.lock().unwrap().push(text.to_owned())),
