@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Packs what `make build` has built: build/deb/tacho_*.deb, the command with its manual pages,
-# build/deb/tacho-hub_*.deb, the hub, and what goes into one release of a server: build/deb/mariadb-plugin-tacho_*.deb,
+# build/deb/tacho-hub_*.deb, the hub, and what goes into one release of a server:
+# build/deb/mariadb-plugin-tacho_*.deb,
 # build/deb/mysql-component-tacho_*.deb, or build/deb/mysql-plugin-tacho_*.deb.
 #
 #   scripts/deb.sh [mariadb | mariadb-11.8 | mysql-9.7 | mysql-8.0]

@@ -7,10 +7,10 @@
 //! cargo run --release -p tacho-query --example store_bench -- DIR 10000000
 //! ```
 //!
-//! The records are those of three servers over one day. Users, databases, tables and statements have
-//! the skew of real loads (the n-th most frequent one has 1/n of the first one's records): 40 users,
-//! 8 databases, 2,000 statements, 300 connections at a time, which change; 1 % errors; a line has
-//! about 450 bytes. `DIR` is emptied except for the log, which is made once.
+//! The records are those of three servers over one day. Users, databases, tables and statements
+//! have the skew of real loads (the n-th most frequent one has 1/n of the first one's records): 40
+//! users, 8 databases, 2,000 statements, 300 connections at a time, which change; 1 % errors; a
+//! line has about 450 bytes. `DIR` is emptied except for the log, which is made once.
 
 use std::error::Error;
 use std::fs::{self, File};

@@ -1,7 +1,7 @@
 //! What a user's SQL may refer to: the views, and functions without effects.
 //!
-//! DuckDB itself is locked down (see `worker`); this is the second lock. It looks at the syntax tree
-//! that DuckDB's own parser gives, so both read the text alike.
+//! DuckDB itself is locked down (see `worker`); this is the second lock. It looks at the syntax
+//! tree that DuckDB's own parser gives, so both read the text alike.
 
 use std::collections::BTreeSet;
 

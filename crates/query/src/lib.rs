@@ -2,11 +2,11 @@
 //!
 //! Queries by DuckDB, in processes of their own.
 //!
-//! A query may need any amount of memory and time, and may crash the engine. Ingest must not suffer from it.
-//! So the hub never loads DuckDB itself: it starts itself again as `tacho-hub query-worker`, and
-//! sends queries to that process. A worker has limits for memory, threads, time, temporary space
-//! and the size of an answer; it can read the files of the store and nothing else; and a new one
-//! takes its place if it dies.
+//! A query may need any amount of memory and time, and may crash the engine. Ingest must not suffer
+//! from it. So the hub never loads DuckDB itself: it starts itself again as `tacho-hub
+//! query-worker`, and sends queries to that process. A worker has limits for memory, threads, time,
+//! temporary space and the size of an answer; it can read the files of the store and nothing else;
+//! and a new one takes its place if it dies.
 //!
 //! | module | contents |
 //! |---|---|

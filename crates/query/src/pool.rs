@@ -180,9 +180,8 @@ impl Pool {
     }
 
     /// Executes a query. `take` gets the columns, and rows as they come: JSON arrays, each with a
-    /// newline; if there are no rows, it gets the columns alone. If it returns `false`, the query is
-    /// cancelled. Returns the columns, and whether rows were left
-    /// out. Blocks.
+    /// newline; if there are no rows, it gets the columns alone. If it returns `false`, the query
+    /// is cancelled. Returns the columns, and whether rows were left out. Blocks.
     ///
     /// # Errors
     /// If the query fails, is cancelled, or exceeds a limit.

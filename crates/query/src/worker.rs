@@ -18,8 +18,8 @@ use crate::value::Type;
 /// Rows are sent when there are so many bytes of them.
 const ROWS_BYTES: usize = 64 << 10;
 
-/// Runs the worker: frames from stdin, frames to stdout. When the hub has closed the pipe or is dead,
-/// the process ends at once, also in the middle of a query.
+/// Runs the worker: frames from stdin, frames to stdout. When the hub has closed the pipe or is
+/// dead, the process ends at once, also in the middle of a query.
 ///
 /// # Errors
 /// If the pipes do not work.
@@ -78,8 +78,8 @@ fn take_stdout() -> io::Result<fs::File> {
     Ok(copy.into())
 }
 
-/// The process dies before the hub if memory runs out. (That the hub has died is seen from its pipe:
-/// `PR_SET_PDEATHSIG` would kill the worker when the *thread* ends that has started it.)
+/// The process dies before the hub if memory runs out. (The end of its pipe shows that the hub has
+/// died: `PR_SET_PDEATHSIG` would kill the worker when the *thread* ends that has started it.)
 fn confine() -> io::Result<()> {
     // SAFETY: plain system calls.
     let failed = unsafe {

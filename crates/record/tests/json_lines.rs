@@ -1,7 +1,6 @@
 //! Golden lines, and arbitrary bytes in every field.
 
 use std::fmt;
-use std::sync::LazyLock;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -10,28 +9,15 @@ use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::Value;
 use tacho_record::charset::{Charset, Fidelity, restore};
 use tacho_record::json::write_line;
-use tacho_record::line::write_values;
 use tacho_record::time::TimeFormatter;
 use tacho_record::{
-    Attribute, EventKind, Field, Line, Outcome, Record, TableAccess, TableUse, Value as Said,
+    Attribute, EventKind, Field, Outcome, Record, TableAccess, TableUse, Value as Said,
 };
 
-/// The published schema of a line.
-static SCHEMA: LazyLock<Value> = LazyLock::new(|| {
-    let text = include_str!("../../../docs/specs/record.schema.json");
-    serde_json::from_str(text).expect("JSON")
-});
+#[path = "fixtures/checks.rs"]
+mod checks;
 
-static VALIDATOR: LazyLock<jsonschema::Validator> =
-    LazyLock::new(|| jsonschema::validator_for(&SCHEMA).expect("a schema"));
-
-/// # Panics
-/// The line does not conform to the schema.
-fn validate(line: &str) {
-    let line: Value = serde_json::from_str(line).expect("JSON");
-    let problems: Vec<String> = VALIDATOR.iter_errors(&line).map(|e| e.to_string()).collect();
-    assert!(problems.is_empty(), "{problems:#?}\n{line:#}");
-}
+use checks::{VALIDATOR, validate};
 
 #[test]
 fn the_schema_refuses_other_objects() {
@@ -55,25 +41,11 @@ fn the_schema_refuses_other_objects() {
     }
 }
 
-/// A line without original bytes is given back by its values.
-fn rewritten_from_values(line: &str) {
-    let line = line.trim_end();
-    if line.contains("_b64\":") {
-        return;
-    }
-    let parsed = Line::parse(line.as_bytes());
-    let Ok(parsed) = parsed else { return };
-    let mut clock = TimeFormatter::named("Europe/Berlin").expect("tzdata");
-    let mut again = Vec::new();
-    write_values(&mut again, &mut clock, |field| parsed.value(field));
-    assert_eq!(String::from_utf8(again).expect("UTF-8"), line);
-}
-
 fn line(record: &Record) -> String {
     let mut out = Vec::new();
     write_line(&mut out, record, &mut TimeFormatter::named("Europe/Berlin").expect("tzdata"));
     let line = String::from_utf8(out).expect("UTF-8");
-    rewritten_from_values(&line);
+    checks::rewritten(&line);
     // Tests also write lines that the recorder never does: without a number or an event.
     if record.seq > 0 && record.event.is_some() {
         validate(&line);

@@ -145,7 +145,7 @@ fn write(store: &Store, merge: &Merge, inputs: &[PathBuf]) -> Result<Vec<Segment
     let result = write_outputs(store, merge, inputs, &mut outputs);
     if result.is_err() {
         for output in outputs {
-            // What cannot be removed is removed at the next start.
+            // The next start removes the rest.
             let _ = std::fs::remove_file(&output.path);
         }
         return result;

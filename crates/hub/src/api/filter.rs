@@ -34,9 +34,9 @@ pub struct Filter {
     pub servers: Vec<String>,
     /// The search.
     pub search: Search,
-    /// Who asks.
+    /// The caller.
     pub caller: Caller,
-    /// What of the records they may see.
+    /// The part of the records that is visible to them.
     pub view: View,
     /// The state of the index.
     pub snapshot: Arc<Snapshot>,

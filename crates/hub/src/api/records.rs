@@ -19,8 +19,8 @@ use crate::state::AppState;
 /// Records of an answer, if `limit` does not say so.
 const LIMIT: u64 = 100;
 const LIMIT_MAX: u64 = 1_000;
-/// A search begins with the newest (or oldest) segments that have about so many records, and goes
-/// on with more of them if it has not found enough.
+/// A search begins with the newest (or oldest) segments that have about so many records, and
+/// continues with more of them until it has found enough.
 const WINDOW_ROWS: u64 = 200_000;
 
 /// The key of a row: answers are in this order.

@@ -1,4 +1,4 @@
-//! What of the records a caller may see, as parts of a query.
+//! The part of the records that a caller may see, as parts of a query.
 
 use tacho_query::literal;
 use tacho_record::{Field, Kind};
@@ -7,7 +7,7 @@ use tacho_store::COLUMNS;
 use crate::api::Caller;
 use crate::roles::Scope;
 
-/// What of the view `records` a caller may see.
+/// The part of the view `records` that a caller may see.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct View {
     /// Its columns, as behind `SELECT`; `None`: all as they are.

@@ -11,7 +11,7 @@ use tacho_chain::verify::Directory;
 use super::content::{self, Identities};
 use crate::form::Form;
 
-/// Much longer than a recorder needs from a file's beginning to its sidecar, in [`LOOKS_MAX`] parts.
+/// [`LOOKS_MAX`] of these are much longer than a recorder needs from a file to its sidecar.
 const BATCH_TIME: Duration = Duration::from_millis(50);
 const LOOKS_MAX: u32 = 20;
 

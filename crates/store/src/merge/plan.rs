@@ -98,7 +98,7 @@ fn next_of_hour(
     let is_settled = now_us.saturating_sub(end_us) >= options.settled_us;
     let bytes: u64 = segments.iter().map(|it| it.bytes).sum();
     let largest = segments.iter().map(|it| it.bytes).max().unwrap_or(0);
-    // What comes late must not rewrite the whole hour again and again.
+    // Late records must not rewrite the whole hour again and again.
     let is_worth = (bytes - largest) * 4 >= largest || segments.len() >= options.fan_in;
     if is_settled && segments.len() > 1 && is_worth {
         return merge(segments);
