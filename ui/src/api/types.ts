@@ -47,6 +47,10 @@ export interface LogRecord {
   action?: string;
   object?: string;
   detail?: string;
+  /** Of `start` lines: product and version. */
+  server_version?: string;
+  /** A line that is no record: then the other fields are missing. */
+  raw?: string;
   /** Fields that a later version adds, and the companions `…_b64`. */
   [field: string]: unknown;
 }
