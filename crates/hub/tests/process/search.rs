@@ -6,7 +6,10 @@ use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
 
 use crate::hub::Hub;
 
@@ -38,10 +41,20 @@ fn line(seq: u64) -> String {
 }
 
 fn request(hub: &Hub, head: &str, token: &str, body: &[u8]) -> Option<(u16, String)> {
+    request_with(hub, head, token, "", body)
+}
+
+fn request_with(
+    hub: &Hub,
+    head: &str,
+    token: &str,
+    more: &str,
+    body: &[u8],
+) -> Option<(u16, String)> {
     let mut stream = TcpStream::connect(&hub.address).ok()?;
     let head = format!(
         "{head} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nAuthorization: Bearer {token}\r\n\
-         Content-Type: application/json\r\nContent-Length: {}\r\n\r\n",
+         Content-Type: application/json\r\n{more}Content-Length: {}\r\n\r\n",
         body.len()
     );
     stream.write_all(&[head.as_bytes(), body].concat()).ok()?;
@@ -86,25 +99,29 @@ fn sql(hub: &Hub, token: &str, sql: &str) -> Value {
 struct Sender {
     origin: &'static str,
     token: String,
-    offset: u64,
+    sent: Vec<u8>,
     seq: u64,
 }
 
 impl Sender {
     fn new(hub: &Hub, origin: &'static str) -> Self {
         let token = hub.token(&["--role", "agent", "--server", origin]);
-        Self { origin, token, offset: 0, seq: 0 }
+        Self { origin, token, sent: Vec::new(), seq: 0 }
     }
 
     fn send(&mut self, hub: &Hub) {
         let lines = (self.seq + 1..=self.seq + BODY_LINES).map(|seq| line(seq) + "\n");
         let body: String = lines.collect();
-        let head =
-            format!("PUT /api/v1/origins/{}/files/{FILE}?offset={}", self.origin, self.offset);
+        // What a shipper sends to prove that both have the same.
+        let before = &self.sent[self.sent.len().saturating_sub(4096)..];
+        let before = STANDARD.encode(Sha256::digest(before));
+        let (origin, offset) = (self.origin, self.sent.len());
+        let head = format!("PUT /api/v1/origins/{origin}/files/{FILE}?offset={offset}");
+        let before = format!("Tacho-Before: sha-256=:{before}:\r\n");
         let (status, answer) =
-            request(hub, &head, &self.token, body.as_bytes()).expect("an answer");
+            request_with(hub, &head, &self.token, &before, body.as_bytes()).expect("an answer");
         assert_eq!(status, 200, "{answer}");
-        self.offset += body.len() as u64;
+        self.sent.extend_from_slice(body.as_bytes());
         self.seq += BODY_LINES;
     }
 }
