@@ -31,10 +31,10 @@ fn line(seq: u64) -> String {
         seq / 60 % 60,
         seq % 60,
         seq,
-        if seq % 10 == 0 { "error" } else { "ok" },
+        if seq.is_multiple_of(10) { "error" } else { "ok" },
         seq % 7,
         seq % 2,
-        if seq % 10 == 0 { ",\"errno\":1064" } else { "" },
+        if seq.is_multiple_of(10) { ",\"errno\":1064" } else { "" },
         seq % 3,
         seq * 10,
     )
