@@ -49,7 +49,7 @@ impl Buckets {
         let step_us = all.into_iter().find(fits).unwrap_or(i64::MAX / 4);
         let first_us = from_us.div_euclid(step_us) * step_us;
         let count = (to_us - 1 - first_us).div_euclid(step_us) + 1;
-        Self { first_us, step_us, count: count.clamp(1, max) as usize }
+        Self { first_us, step_us, count: count.clamp(1, max.max(2)) as usize }
     }
 
     /// The number of the bucket of a row, from 0, in SQL.
