@@ -10,8 +10,9 @@ use serde::{Deserialize, Serialize};
 use tacho_ship::protocol::FileName;
 use tacho_ship::protocol::answers::NewGeneration;
 
-use super::replica::{Replica, UNFINISHED, make};
+use super::replica::{Replica, UNFINISHED, make, remove_unfinished};
 use super::space::sync_directory;
+use crate::say::say;
 
 /// Why a generation began.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -31,11 +32,19 @@ impl Replica {
         request: &NewGeneration,
         now_us: i64,
     ) -> io::Result<()> {
+        let result = self.try_begin_generation(request, now_us);
+        if result.is_err()
+            && let Err(error) = remove_unfinished(&self.root)
+        {
+            say(&format!("{}: cannot remove an unfinished generation: {error}", self.origin));
+        }
+        result
+    }
+
+    fn try_begin_generation(&mut self, request: &NewGeneration, now_us: i64) -> io::Result<()> {
         let next = self.generation + 1;
         let unfinished = self.root.join(format!("{UNFINISHED}{next}"));
-        if unfinished.exists() {
-            std::fs::remove_dir_all(&unfinished)?;
-        }
+        remove_unfinished(&self.root)?;
         make(&unfinished)?;
         for name in self.offsets.keys().filter(|name| is_shared(name, &request.file)) {
             let name = name.to_string();

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
-use std::io;
+use std::io::{self, Read as _, Seek as _};
 use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
@@ -57,6 +57,7 @@ impl Replica {
     /// Reads names and lengths. An origin that is not there yet is empty.
     pub fn open(data: &DataDirectory, origin: &Origin) -> io::Result<Self> {
         let root = data.replica().join(origin.as_str());
+        remove_unfinished(&root)?;
         let generation = generations(&root)?.last().copied().unwrap_or(1);
         let mut replica = Self {
             origin: origin.clone(),
@@ -160,7 +161,10 @@ impl Replica {
         if offset == 0 {
             return Ok(());
         }
-        let length = self.handle(name)?.metadata()?.len();
+        let length = match self.handle(name) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => 0,
+            file => file?.metadata()?.len(),
+        };
         if length < offset {
             let (origin, file) = (self.origin.clone(), name.clone());
             self.incidents.push(Incident::ReplicaCut { origin, file, offset, length });
@@ -212,13 +216,12 @@ impl Replica {
         if is_new {
             make(&self.path())?;
         }
-        if free_bytes(&self.root)? < reserve.saturating_add(bytes.len() as u64) {
-            return Err(Refusal::DiskFull);
-        }
+        self.require_space(reserve, bytes.len() as u64)?;
         let offset = self.offset(name);
+        self.make_alone(name, reserve, bytes.len() as u64)?;
         let directory = self.path();
         let file = self.handle(name)?;
-        let written = write_synced(file, offset, bytes);
+        let written = cut_to(file, offset).and_then(|()| write_synced(file, offset, bytes));
         let written = written.and_then(|()| if is_new { sync_new(&directory) } else { Ok(()) });
         if let Err(error) = written {
             // After a sync that failed, a later one proves nothing about these bytes: they must not
@@ -227,7 +230,7 @@ impl Replica {
             if let Err(error) = cut {
                 say(&format!("{}: cannot cut {name} back to {offset}: {error}", self.origin));
             }
-            self.handles.retain(|(other, _)| other != name);
+            self.close(name);
             return Err(if is_full(&error) { Refusal::DiskFull } else { error.into() });
         }
         self.offsets.insert(name.clone(), offset + bytes.len() as u64);
@@ -235,48 +238,95 @@ impl Replica {
         Ok(())
     }
 
-    /// The file, open for reading and writing, as long as its durable offset says, and ours alone.
+    fn require_space(&self, reserve: u64, bytes: u64) -> Result<(), Refusal> {
+        let needed = reserve.saturating_add(bytes);
+        if free_bytes(&self.root)? < needed { Err(Refusal::DiskFull) } else { Ok(()) }
+    }
+
+    /// Makes a file writable: it exists, and no other generation has it. One that is shared becomes
+    /// a copy, because the other generation must stay as it is.
+    fn make_alone(&mut self, name: &FileName, reserve: u64, more: u64) -> Result<(), Refusal> {
+        let durable = self.offset(name);
+        let path = self.path().join(name.to_string());
+        if durable == 0 {
+            self.close(name);
+            open_new(&path)?;
+            return Ok(());
+        }
+        let file = self.handle(name)?;
+        if file.metadata()?.nlink() <= 1 {
+            return Ok(());
+        }
+        self.require_space(reserve, durable.saturating_add(more))?;
+        let copy = path.with_file_name(format!("{UNFINISHED}{name}"));
+        let copied = copy_synced(self.handle(name)?, durable, &copy);
+        self.close(name);
+        if let Err(error) = copied.and_then(|()| std::fs::rename(&copy, &path)) {
+            if let Err(error) = std::fs::remove_file(&copy)
+                && error.kind() != io::ErrorKind::NotFound
+            {
+                say(&format!("cannot remove {}: {error}", copy.display()));
+            }
+            return Err(if is_full(&error) { Refusal::DiskFull } else { error.into() });
+        }
+        sync_directory(&self.path())?;
+        Ok(())
+    }
+
+    fn close(&mut self, name: &FileName) {
+        self.handles.retain(|(other, _)| other != name);
+    }
+
+    /// The file, open for reading and writing. Other generations may have it, too, and it may be
+    /// longer than its durable offset.
     fn handle(&mut self, name: &FileName) -> io::Result<&File> {
         if let Some(at) = self.handles.iter().position(|(other, _)| other == name) {
             let handle = self.handles.remove(at);
             self.handles.push(handle);
         } else {
-            let path = self.path().join(name.to_string());
-            let file = open_alone(&path)?;
+            let file = options().open(self.path().join(name.to_string()))?;
             if self.handles.len() >= HANDLES_MAX {
                 self.handles.remove(0);
             }
             self.handles.push((name.clone(), file));
         }
-        let durable = self.offset(name);
-        let Some((_, file)) = self.handles.last() else {
-            return Err(io::Error::other("no handle"));
-        };
-        // Left by an append that failed.
-        if file.metadata()?.len() > durable {
-            file.set_len(durable)?;
+        match self.handles.last() {
+            Some((_, file)) => Ok(file),
+            None => Err(io::Error::other("no handle")),
         }
-        Ok(file)
     }
 }
 
-/// Opens a file. One that another generation has, too, becomes a copy: that one must stay as it is.
-fn open_alone(path: &Path) -> io::Result<File> {
+fn options() -> OpenOptions {
     let mut options = OpenOptions::new();
-    options.read(true).write(true).create(true).truncate(false).mode(0o600);
+    options.read(true).write(true).mode(0o600);
     options.custom_flags(OFlags::NOFOLLOW.bits().cast_signed());
-    let file = options.open(path)?;
-    if file.metadata()?.nlink() <= 1 {
-        return Ok(file);
+    options
+}
+
+/// An empty file. What was there has no durable bytes, and may belong to another generation.
+fn open_new(path: &Path) -> io::Result<()> {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
     }
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let copy = path.with_file_name(format!("{UNFINISHED}{name}"));
-    std::fs::copy(path, &copy)?;
-    let file = options.open(&copy)?;
-    file.sync_all()?;
-    std::fs::rename(&copy, path)?;
-    path.parent().map_or(Ok(()), sync_directory)?;
-    Ok(file)
+    options().create_new(true).open(path).map(drop)
+}
+
+/// The first bytes of a file in another one, on the disk.
+fn copy_synced(mut file: &File, bytes: u64, copy: &Path) -> io::Result<()> {
+    file.rewind()?;
+    let mut target = options().create(true).truncate(true).open(copy)?;
+    let copied = io::copy(&mut file.take(bytes), &mut target)?;
+    if copied != bytes {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
+    target.sync_all()
+}
+
+/// Cuts what an append that failed has left.
+fn cut_to(file: &File, durable: u64) -> io::Result<()> {
+    if file.metadata()?.len() > durable { file.set_len(durable) } else { Ok(()) }
 }
 
 fn write_synced(file: &File, offset: u64, bytes: &[u8]) -> io::Result<()> {
@@ -296,6 +346,19 @@ fn is_full(error: &io::Error) -> bool {
 /// Makes a directory and those above it.
 pub fn make(directory: &Path) -> io::Result<()> {
     make_directory(directory).map_err(io::Error::other)
+}
+
+/// Removes what a generation that could not begin has left: its links to files of the former one.
+pub fn remove_unfinished(root: &Path) -> io::Result<()> {
+    for name in names_in(root)?.into_iter().filter(|name| name.starts_with(UNFINISHED)) {
+        let path = root.join(name);
+        if path.symlink_metadata()?.is_dir() {
+            std::fs::remove_dir_all(path)?;
+        } else {
+            std::fs::remove_file(path)?;
+        }
+    }
+    Ok(())
 }
 
 /// The generations of an origin, oldest first.

@@ -1,5 +1,6 @@
 //! A hub in this process, without a network.
 
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -167,8 +168,12 @@ impl Bench {
     }
 
     pub fn stored(&self, generation: u64, name: &str) -> Vec<u8> {
-        let directory = self.data.path().join("replica/db1").join(generation.to_string());
-        std::fs::read(directory.join(name)).unwrap()
+        std::fs::read(self.path(generation, name)).unwrap()
+    }
+
+    /// A file of the replica.
+    pub fn path(&self, generation: u64, name: &str) -> PathBuf {
+        self.data.path().join("replica/db1").join(generation.to_string()).join(name)
     }
 
     pub fn incidents(&self) -> Vec<String> {

@@ -1,6 +1,7 @@
 //! The protocol of shipping, request by request: `docs/specs/ship.md`.
 
 mod bench;
+mod storage;
 
 use axum::http::StatusCode;
 use bench::{Bench, ONE, Request, TWO, chain, lines};

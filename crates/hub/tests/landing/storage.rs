@@ -1,0 +1,63 @@
+//! What is on the disk: shared files, the ends of files after a failure, and free space.
+
+use std::os::unix::fs::MetadataExt as _;
+
+use serde_json::json;
+
+use crate::bench::{Bench, ONE, TWO, lines};
+
+/// A number that is the same as long as a file is not replaced by a copy.
+fn inode(bench: &Bench, generation: u64, name: &str) -> u64 {
+    bench.path(generation, name).metadata().unwrap().ino()
+}
+
+#[tokio::test]
+async fn only_an_append_copies_a_shared_file() {
+    let bench = Bench::new();
+    let name = lines(ONE);
+    bench.put(&name, 0, b"one\ntwo\n").await;
+    let fork = json!({"after": 1, "reason": "different", "file": "removed.chain", "offset": 0});
+    assert_eq!(bench.fork(&fork).await.0, 201);
+    let shared = inode(&bench, 1, &name);
+    assert_eq!(bench.put(&name, 1 << 62, b"").await.1["code"], "offset");
+    assert_eq!(bench.put(&name, 0, b"ONE\n").await.1["code"], "contradiction");
+    assert_eq!(bench.put_after(&name, b"one\ntwo\n", b"").await.0, 200);
+    assert_eq!(inode(&bench, 2, &name), shared, "a request that stores nothing copies nothing");
+    assert_eq!(bench.put_after(&name, b"one\ntwo\n", b"three\n").await.0, 200);
+    assert_ne!(inode(&bench, 2, &name), shared);
+    assert_eq!(bench.stored(1, &name), b"one\ntwo\n");
+}
+
+#[tokio::test]
+async fn a_copy_needs_space_beside_the_reserve() {
+    let bench = Bench::new();
+    let name = lines(ONE);
+    bench.put(&name, 0, b"one\n").await;
+    // Sparse: as long as the free space, and no byte of it on the disk.
+    let free = tacho_hub::landing::free_bytes(bench.data.path()).unwrap();
+    let file = std::fs::OpenOptions::new().write(true).open(bench.path(1, &name)).unwrap();
+    file.set_len(free).unwrap();
+    let bench = bench.restarted();
+    let fork = json!({"after": 1, "reason": "different", "file": "removed.chain", "offset": 0});
+    assert_eq!(bench.fork(&fork).await.0, 201);
+    let before = vec![0; 4096];
+    let request = crate::bench::Request::put(&name, free, b"more\n");
+    let before = tacho_ship::protocol::digest::Before::of(&before).to_string();
+    let answer = bench.send(request.header("tacho-before", &before)).await;
+    assert_eq!((answer.0, &answer.1["code"]), (507, &json!("disk_full")));
+    let names = std::fs::read_dir(bench.path(2, "")).unwrap().count();
+    assert_eq!(names, 1, "nothing unfinished is left");
+}
+
+#[tokio::test]
+async fn an_unfinished_generation_is_removed_at_the_start() {
+    let bench = Bench::new();
+    bench.put(&lines(TWO), 0, b"one\n").await;
+    let root = bench.data.path().join("replica/db1");
+    let unfinished = root.join(".unfinished-2");
+    std::fs::create_dir(&unfinished).unwrap();
+    std::fs::hard_link(bench.path(1, &lines(TWO)), unfinished.join(lines(TWO))).unwrap();
+    let bench = bench.restarted();
+    assert!(!unfinished.exists());
+    assert_eq!(bench.path(1, &lines(TWO)).metadata().unwrap().nlink(), 1);
+}
