@@ -2,6 +2,7 @@
 //!
 //! `<generation>.json` beside the directory of a generation says why it began.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Write as _};
 use std::path::Path;
@@ -46,7 +47,12 @@ impl Replica {
         let unfinished = self.root.join(format!("{UNFINISHED}{next}"));
         remove_unfinished(&self.root)?;
         make(&unfinished)?;
-        for name in self.offsets.keys().filter(|name| is_shared(name, &request.file)) {
+        self.close_all();
+        let offsets: BTreeMap<FileName, u64> = (self.offsets.iter())
+            .filter(|(name, _)| is_shared(name, &request.file))
+            .map(|(name, offset)| (name.clone(), *offset))
+            .collect();
+        for name in offsets.keys() {
             let name = name.to_string();
             std::fs::hard_link(self.path().join(&name), unfinished.join(&name))?;
         }
@@ -54,9 +60,8 @@ impl Replica {
         let beginning = Beginning { time_us: now_us, request: request.clone() };
         write_json(&self.root, &format!("{next}.json"), &beginning)?;
         std::fs::rename(&unfinished, self.root.join(next.to_string()))?;
-        sync_directory(&self.root)?;
-        self.generation = next;
-        self.load()
+        self.enter(next, offsets);
+        self.sync_name()
     }
 }
 

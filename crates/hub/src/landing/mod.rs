@@ -227,16 +227,20 @@ impl Landing {
             }
             entry.shippers().may_begin_generation(now_us)?;
             let checkpoint = newest::checkpoint(&replica.path(), &replica.names())?;
-            replica.begin_generation(&request, now_us)?;
-            (shared.on_incident)(Incident::Fork {
-                origin: replica.origin().clone(),
-                request,
-                generation: replica.generation(),
-                checkpoint,
-            });
-            for file in replica.names() {
-                shared.feed.publish(&replica.landed(&file));
+            let begun = replica.begin_generation(&request, now_us);
+            // It has begun even if an error follows.
+            if replica.generation() != request.after {
+                for file in replica.names() {
+                    shared.feed.publish(&replica.landed(&file));
+                }
+                (shared.on_incident)(Incident::Fork {
+                    origin: replica.origin().clone(),
+                    request,
+                    generation: replica.generation(),
+                    checkpoint,
+                });
             }
+            begun?;
             replica.state(hints)
         })
         .await

@@ -63,7 +63,7 @@ pub enum Refusal {
     DiskFull,
     /// The disk failed.
     #[error("the hub cannot store the body")]
-    Io(#[from] io::Error),
+    Io(io::Error),
     /// The thread ended by a panic.
     #[error("the hub failed")]
     Aborted,
@@ -94,6 +94,16 @@ impl Refusal {
             Self::Overload => Code::Unavailable,
             Self::DiskFull => Code::DiskFull,
             Self::Io(_) | Self::Aborted => Code::Internal,
+        }
+    }
+}
+
+impl From<io::Error> for Refusal {
+    fn from(error: io::Error) -> Self {
+        use io::ErrorKind::{QuotaExceeded, StorageFull};
+        match error.kind() {
+            StorageFull | QuotaExceeded => Self::DiskFull,
+            _ => Self::Io(error),
         }
     }
 }

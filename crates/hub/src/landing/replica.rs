@@ -13,7 +13,7 @@ use tacho_ship::protocol::{
 
 use super::space::{free_bytes, sync_directory};
 use super::{Incident, Landed, OriginView, Refusal, newest};
-use crate::data::{DataDirectory, make_directory};
+use crate::data::{DataDirectory, DataError, make_directory};
 use crate::say::say;
 
 /// Files that are kept open: those that a shipper appends to.
@@ -51,6 +51,8 @@ pub struct Replica {
     handles: Vec<(FileName, File)>,
     bytes: u64,
     incidents: Vec<Incident>,
+    /// The name of the current generation may not be on the disk yet.
+    is_unsynced: bool,
 }
 
 impl Replica {
@@ -67,16 +69,34 @@ impl Replica {
             handles: Vec::new(),
             bytes: 0,
             incidents: Vec::new(),
+            is_unsynced: false,
         };
-        replica.load()?;
+        let files = files(&replica.path())?;
+        replica.offsets = files.into_iter().filter(|(_, length)| *length > 0).collect();
+        replica.bytes = replica.offsets.values().sum();
         Ok(replica)
     }
 
-    /// Reads the current generation's names and lengths.
-    pub(super) fn load(&mut self) -> io::Result<()> {
+    /// Files whose handles are closed may get links.
+    pub(super) fn close_all(&mut self) {
         self.handles.clear();
-        self.offsets = files(&self.path())?.into_iter().filter(|(_, length)| *length > 0).collect();
-        self.bytes = self.offsets.values().sum();
+    }
+
+    /// Another generation is the current one, whose name is not on the disk yet.
+    pub(super) fn enter(&mut self, generation: u64, offsets: BTreeMap<FileName, u64>) {
+        self.generation = generation;
+        self.bytes = offsets.values().sum();
+        self.offsets = offsets;
+        self.is_unsynced = true;
+        self.close_all();
+    }
+
+    /// Puts the name of the current generation to the disk.
+    pub(super) fn sync_name(&mut self) -> io::Result<()> {
+        if self.is_unsynced {
+            sync_directory(&self.root)?;
+            self.is_unsynced = false;
+        }
         Ok(())
     }
 
@@ -169,7 +189,11 @@ impl Replica {
             let (origin, file) = (self.origin.clone(), name.clone());
             self.incidents.push(Incident::ReplicaCut { origin, file, offset, length });
             self.bytes -= offset - length;
-            self.offsets.insert(name.clone(), length);
+            if length == 0 {
+                self.offsets.remove(name);
+            } else {
+                self.offsets.insert(name.clone(), length);
+            }
         }
         Ok(())
     }
@@ -209,7 +233,7 @@ impl Replica {
     }
 
     fn append(&mut self, name: &FileName, bytes: &[u8], reserve: u64) -> Result<(), Refusal> {
-        let is_new = !self.offsets.contains_key(name);
+        let is_new = self.offset(name) == 0;
         if is_new && self.offsets.len() >= FILES_MAX {
             return Err(Refusal::BadRequest(format!("there are {FILES_MAX} files already")));
         }
@@ -217,6 +241,7 @@ impl Replica {
             make(&self.path())?;
         }
         self.require_space(reserve, bytes.len() as u64)?;
+        self.sync_name()?;
         let offset = self.offset(name);
         self.make_alone(name, reserve, bytes.len() as u64)?;
         let directory = self.path();
@@ -231,7 +256,7 @@ impl Replica {
                 say(&format!("{}: cannot cut {name} back to {offset}: {error}", self.origin));
             }
             self.close(name);
-            return Err(if is_full(&error) { Refusal::DiskFull } else { error.into() });
+            return Err(error.into());
         }
         self.offsets.insert(name.clone(), offset + bytes.len() as u64);
         self.bytes += bytes.len() as u64;
@@ -267,7 +292,7 @@ impl Replica {
             {
                 say(&format!("cannot remove {}: {error}", copy.display()));
             }
-            return Err(if is_full(&error) { Refusal::DiskFull } else { error.into() });
+            return Err(error.into());
         }
         sync_directory(&self.path())?;
         Ok(())
@@ -339,13 +364,13 @@ fn sync_new(directory: &Path) -> io::Result<()> {
     directory.ancestors().take(3).try_for_each(sync_directory)
 }
 
-fn is_full(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
-}
-
 /// Makes a directory and those above it.
 pub fn make(directory: &Path) -> io::Result<()> {
-    make_directory(directory).map_err(io::Error::other)
+    make_directory(directory).map_err(|error| match error {
+        // With its number: a full disk is another answer.
+        DataError::Io { source, .. } => source,
+        error @ DataError::Busy(_) => io::Error::other(error),
+    })
 }
 
 /// Removes what a generation that could not begin has left: its links to files of the former one.
