@@ -74,7 +74,7 @@ fn is_shared(name: &FileName, contradicted: &FileName) -> bool {
     }
 }
 
-fn write_json(directory: &Path, name: &str, value: &impl Serialize) -> io::Result<()> {
+pub(super) fn write_json(directory: &Path, name: &str, value: &impl Serialize) -> io::Result<()> {
     let unfinished = directory.join(format!("{UNFINISHED}{name}"));
     let mut file = File::create(&unfinished)?;
     serde_json::to_writer(&mut file, value)?;

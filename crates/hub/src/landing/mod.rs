@@ -5,6 +5,7 @@
 //! |---|---|
 //! | `replica` | the files of one origin, and the order in which a `PUT` is checked |
 //! | `generation` | another generation after a contradiction |
+//! | `ends` | the ends of files after a power failure |
 //! | `body` | digest and compression of a body |
 //! | `shippers` | which shippers are alive, and their heartbeats |
 //! | `space` | free space of the disk |
@@ -18,6 +19,7 @@
 //! commit of the file system's journal, which is faster than one thread that collects them.
 
 mod body;
+mod ends;
 pub mod feed;
 mod generation;
 pub mod incident;
@@ -137,13 +139,14 @@ impl Landing {
                 continue;
             };
             let origin: Origin = origin;
+            // Before the lengths are read: it may cut files.
+            let replica = Replica::open(&data, &origin)?;
             for generation in replica::generations(&directory.join(origin.as_str()))? {
                 let path = data.generation(&origin, generation);
                 for (file, offset) in replica::files(&path)? {
                     feed.publish(&Landed { origin: origin.clone(), generation, file, offset });
                 }
             }
-            let replica = Replica::open(&data, &origin)?;
             origins.insert(origin.clone(), Arc::new(Entry::new(origin, replica)));
         }
         let origins = RwLock::new(origins);

@@ -11,6 +11,7 @@ use tacho_ship::protocol::{
     Before, FileName, FileState, Hints, Origin, OriginState, Stored, VERSION,
 };
 
+use super::ends::Appending;
 use super::space::{free_bytes, sync_directory};
 use super::{Incident, Landed, OriginView, Refusal, newest};
 use crate::data::{DataDirectory, DataError, make_directory};
@@ -53,6 +54,7 @@ pub struct Replica {
     incidents: Vec<Incident>,
     /// The name of the current generation may not be on the disk yet.
     is_unsynced: bool,
+    appending: Appending,
 }
 
 impl Replica {
@@ -60,6 +62,7 @@ impl Replica {
     pub fn open(data: &DataDirectory, origin: &Origin) -> io::Result<Self> {
         let root = data.replica().join(origin.as_str());
         remove_unfinished(&root)?;
+        let appending = Appending::recover(&root)?;
         let generation = generations(&root)?.last().copied().unwrap_or(1);
         let mut replica = Self {
             origin: origin.clone(),
@@ -70,6 +73,7 @@ impl Replica {
             bytes: 0,
             incidents: Vec::new(),
             is_unsynced: false,
+            appending,
         };
         let files = files(&replica.path())?;
         replica.offsets = files.into_iter().filter(|(_, length)| *length > 0).collect();
@@ -244,6 +248,7 @@ impl Replica {
         self.sync_name()?;
         let offset = self.offset(name);
         self.make_alone(name, reserve, bytes.len() as u64)?;
+        self.appending.note(&self.root, self.generation, name)?;
         let directory = self.path();
         let file = self.handle(name)?;
         let written = cut_to(file, offset).and_then(|()| write_synced(file, offset, bytes));

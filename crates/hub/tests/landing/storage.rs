@@ -31,12 +31,11 @@ async fn only_an_append_copies_a_shared_file() {
 #[tokio::test]
 async fn a_copy_needs_space_beside_the_reserve() {
     let bench = Bench::new();
-    let name = lines(ONE);
-    bench.put(&name, 0, b"one\n").await;
+    bench.put(&lines(TWO), 0, b"two\n").await;
     // Sparse: as long as the free space, and no byte of it on the disk.
+    let name = lines(ONE);
     let free = tacho_hub::landing::free_bytes(bench.data.path()).unwrap();
-    let file = std::fs::OpenOptions::new().write(true).open(bench.path(1, &name)).unwrap();
-    file.set_len(free).unwrap();
+    std::fs::File::create_new(bench.path(1, &name)).unwrap().set_len(free).unwrap();
     let bench = bench.restarted();
     let fork = json!({"after": 1, "reason": "different", "file": "removed.chain", "offset": 0});
     assert_eq!(bench.fork(&fork).await.0, 201);
@@ -46,7 +45,7 @@ async fn a_copy_needs_space_beside_the_reserve() {
     let answer = bench.send(request.header("tacho-before", &before)).await;
     assert_eq!((answer.0, &answer.1["code"]), (507, &json!("disk_full")));
     let names = std::fs::read_dir(bench.path(2, "")).unwrap().count();
-    assert_eq!(names, 1, "nothing unfinished is left");
+    assert_eq!(names, 2, "nothing unfinished is left");
 }
 
 #[tokio::test]
@@ -60,4 +59,33 @@ async fn an_unfinished_generation_is_removed_at_the_start() {
     let bench = bench.restarted();
     assert!(!unfinished.exists());
     assert_eq!(bench.path(1, &lines(TWO)).metadata().unwrap().nlink(), 1);
+}
+
+/// A power failure can leave the length of an append that was not synced, without its bytes.
+#[tokio::test]
+async fn zeros_that_a_power_failure_leaves_are_no_bytes_of_a_log() {
+    let bench = Bench::new();
+    let name = lines(ONE);
+    bench.put(&name, 0, b"one\n").await;
+    bench.put(&lines(TWO), 0, b"two\n").await;
+    let file = std::fs::OpenOptions::new().write(true).open(bench.path(1, &name)).unwrap();
+    file.set_len(10_000).unwrap();
+    let bench = bench.restarted();
+    assert_eq!(bench.landed(), [format!("1 {name} 4"), format!("1 {} 4", lines(TWO))]);
+    assert_eq!(bench.put_after(&name, b"one\n", b"two\n").await.0, 200);
+    assert_eq!(bench.stored(1, &name), b"one\ntwo\n");
+    assert!(bench.incidents().is_empty(), "{:?}", bench.incidents());
+}
+
+#[tokio::test]
+async fn a_file_that_is_cut_to_nothing_is_new_again() {
+    let bench = Bench::new();
+    let name = lines(ONE);
+    bench.put(&name, 0, b"one\n").await;
+    std::fs::remove_file(bench.path(1, &name)).unwrap();
+    assert_eq!(bench.put_after(&name, b"one\n", b"two\n").await.1["code"], "offset");
+    let (_, state) = bench.get("/api/v1/origins/db1").await;
+    assert_eq!(state["files"], json!([]));
+    assert_eq!(bench.put(&name, 0, b"one\n").await.0, 200);
+    assert_eq!(bench.stored(1, &name), b"one\n");
 }
