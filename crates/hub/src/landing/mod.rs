@@ -33,6 +33,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::{Duration, Instant};
 
 use axum::body::Bytes;
 use tacho_ship::protocol::answers::NewGeneration;
@@ -41,7 +42,7 @@ use tacho_ship::protocol::{
 };
 use tokio::sync::{OwnedMutexGuard, Semaphore};
 
-use crate::clock::now_us;
+use crate::clock::Moment;
 use crate::data::DataDirectory;
 pub use body::Coding;
 pub use feed::{Feed, Landed, Subscription};
@@ -62,11 +63,15 @@ pub struct Options {
     pub reserve_bytes: u64,
     /// How shippers should ship.
     pub hints: Hints,
+    /// How long after the start no generation begins in an origin that was there before: every
+    /// shipper that is alive has sent something by then.
+    pub fork_pause: Duration,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { reserve_bytes: 1 << 30, hints: Hints::default() }
+        let fork_pause = Duration::from_secs(60);
+        Self { reserve_bytes: 1 << 30, hints: Hints::default(), fork_pause }
     }
 }
 
@@ -102,6 +107,8 @@ struct Entry {
     replica: Arc<tokio::sync::Mutex<Replica>>,
     requests: Semaphore,
     shippers: Mutex<Shippers>,
+    /// When generations may begin.
+    forks_from: Instant,
     /// Readable without waiting for a request.
     view: RwLock<OriginView>,
 }
@@ -131,6 +138,7 @@ impl Landing {
         let directory = data.replica();
         replica::make(&directory)?;
         space::sync_all(&directory)?;
+        let forks_from = Instant::now() + options.fork_pause;
         let feed = Feed::default();
         let mut origins = BTreeMap::new();
         for entry in std::fs::read_dir(&directory)? {
@@ -147,7 +155,7 @@ impl Landing {
                     feed.publish(&Landed { origin: origin.clone(), generation, file, offset });
                 }
             }
-            origins.insert(origin.clone(), Arc::new(Entry::new(origin, replica)));
+            origins.insert(origin.clone(), Arc::new(Entry::new(origin, replica, forks_from)));
         }
         let origins = RwLock::new(origins);
         let counters = Counters::default();
@@ -177,7 +185,7 @@ impl Landing {
         digest: Option<ContentDigest>,
     ) -> Result<Stored, Refusal> {
         if let Some(instance) = &put.instance {
-            self.entry(origin)?.shippers().heard_put(instance, now_us());
+            self.entry(origin)?.shippers().heard_put(instance, Moment::now());
         }
         let reserve_bytes = self.shared.options.reserve_bytes;
         self.with_replica(origin, move |shared, replica| {
@@ -222,15 +230,21 @@ impl Landing {
             if request.after != replica.generation() {
                 return Err(Refusal::Generation { generation: replica.generation() });
             }
-            let now_us = now_us();
-            if let Some(other) = entry.shippers().other_alive(instance.as_deref(), now_us) {
+            let now = Moment::now();
+            if let Some(other) = entry.shippers().other_alive(instance.as_deref(), now) {
                 let origin = entry.origin.clone();
                 (shared.on_incident)(Incident::TwoShippers { origin, other: other.clone() });
                 return Err(Refusal::Busy { generation: replica.generation(), other });
             }
-            entry.shippers().may_begin_generation(now_us)?;
+            // The others, too, may be alive, and have had no time yet to say so.
+            let wait = entry.forks_from.saturating_duration_since(Instant::now());
+            if !wait.is_zero() {
+                let wait_s = u32::try_from(wait.as_secs() + 1).unwrap_or(u32::MAX);
+                return Err(Refusal::Started { wait_s });
+            }
+            entry.shippers().may_begin_generation(now)?;
             let checkpoint = newest::checkpoint(&replica.path(), &replica.names())?;
-            let begun = replica.begin_generation(&request, now_us);
+            let begun = replica.begin_generation(&request, now.wall_us);
             // It has begun even if an error follows.
             if replica.generation() != request.after {
                 for file in replica.names() {
@@ -260,10 +274,10 @@ impl Landing {
         instance: Option<&str>,
     ) -> Result<HeartbeatAnswer, Refusal> {
         let entry = self.entry(origin)?;
-        let now_us = now_us();
-        entry.shippers().heard(instance, heartbeat, now_us);
+        let now = Moment::now();
+        entry.shippers().heard(instance, heartbeat, now);
         let generation = entry.view().generation;
-        Ok(HeartbeatAnswer { generation, time_us: now_us, hints: self.shared.options.hints })
+        Ok(HeartbeatAnswer { generation, time_us: now.wall_us, hints: self.shared.options.hints })
     }
 
     /// All that has landed, and what lands from now on. Several parts can subscribe.
@@ -328,18 +342,18 @@ impl Landing {
             return Ok(Arc::clone(entry));
         }
         let replica = Replica::open(&self.shared.data, origin)?;
-        let entry = Arc::new(Entry::new(origin.clone(), replica));
+        let entry = Arc::new(Entry::new(origin.clone(), replica, Instant::now()));
         origins.insert(origin.clone(), Arc::clone(&entry));
         Ok(entry)
     }
 }
 
 impl Entry {
-    fn new(origin: Origin, replica: Replica) -> Self {
+    fn new(origin: Origin, replica: Replica, forks_from: Instant) -> Self {
         let view = RwLock::new(replica.view());
         let replica = Arc::new(tokio::sync::Mutex::new(replica));
         let requests = Semaphore::new(REQUESTS_MAX);
-        Self { origin, replica, requests, shippers: Mutex::default(), view }
+        Self { origin, replica, requests, shippers: Mutex::default(), forks_from, view }
     }
 
     fn shippers(&self) -> std::sync::MutexGuard<'_, Shippers> {

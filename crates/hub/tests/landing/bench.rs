@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tacho_hub::api::{self, ship::ShipState};
 use tacho_hub::data::DataDirectory;
 use tacho_hub::database::Database;
-use tacho_hub::landing::{self, Incident, Landing};
+use tacho_hub::landing::{Incident, Landing, Options};
 use tacho_hub::roles::Scope;
 use tacho_hub::state::AppState;
 use tacho_hub::tokens::{self, TokenGrant};
@@ -92,17 +92,22 @@ impl Bench {
     }
 
     pub fn with_reserve(reserve_bytes: u64) -> Self {
-        Self::open(tempfile::tempdir().unwrap(), reserve_bytes)
+        let options = Options { reserve_bytes, ..Self::options() };
+        Self::open(tempfile::tempdir().unwrap(), options)
     }
 
-    fn open(data: tempfile::TempDir, reserve_bytes: u64) -> Self {
+    /// Leaves no space on the disk, and does not wait for other shippers.
+    pub fn options() -> Options {
+        Options { reserve_bytes: 0, fork_pause: Duration::ZERO, ..Default::default() }
+    }
+
+    fn open(data: tempfile::TempDir, options: Options) -> Self {
         let directory = Arc::new(DataDirectory::open(data.path()).unwrap());
         let database = Database::open(&directory.database()).unwrap();
         let incidents: Arc<Mutex<Vec<String>>> = Arc::default();
         let seen = Arc::clone(&incidents);
         let on_incident =
             Arc::new(move |incident: Incident| seen.lock().unwrap().push(incident.to_string()));
-        let options = landing::Options { reserve_bytes, ..Default::default() };
         let landing = Landing::open(Arc::clone(&directory), options, on_incident).unwrap();
         let token = |roles: &str, scope| {
             let roles = roles.parse().unwrap();
@@ -120,7 +125,11 @@ impl Bench {
 
     /// The same directory with another hub.
     pub fn restarted(self) -> Self {
-        Self::open(self.data, 0)
+        self.restarted_with(Self::options())
+    }
+
+    pub fn restarted_with(self, options: Options) -> Self {
+        Self::open(self.data, options)
     }
 
     pub async fn send(&self, request: Request) -> Answer {

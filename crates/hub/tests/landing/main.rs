@@ -6,6 +6,8 @@ mod storage;
 use axum::http::StatusCode;
 use bench::{Bench, ONE, Request, TWO, chain, lines};
 use serde_json::json;
+use std::time::Duration;
+use tacho_hub::landing::Options;
 use tacho_ship::protocol::digest::{Before, ContentDigest};
 
 #[tokio::test]
@@ -158,6 +160,19 @@ async fn a_second_shipper_may_not_fork_while_the_first_is_alive() {
     assert_eq!(bench.incidents().len(), 1);
     bench.post("heartbeat", &first, &beat(0)).await;
     assert_eq!(bench.post("generations", &second, &fork).await.0, 201);
+}
+
+/// Of two shippers with different logs, the wrong one may be heard first after a start.
+#[tokio::test]
+async fn no_generation_begins_before_other_shippers_can_be_heard() {
+    let bench = Bench::new();
+    bench.put(&lines(ONE), 0, b"one\n").await;
+    let options = Options { fork_pause: Duration::from_secs(100), ..Bench::options() };
+    let bench = bench.restarted_with(options);
+    let fork = json!({"after": 1, "reason": "shorter", "file": lines(ONE), "offset": 4});
+    let (status, body) = bench.fork(&fork).await;
+    assert_eq!((status, &body["code"]), (503, &json!("unavailable")));
+    assert!(!bench.path(2, "").exists());
 }
 
 #[tokio::test]
