@@ -38,7 +38,7 @@ use std::time::{Duration, Instant};
 use axum::body::Bytes;
 use tacho_ship::protocol::answers::NewGeneration;
 use tacho_ship::protocol::{
-    ContentDigest, Heartbeat, HeartbeatAnswer, Hints, Origin, OriginState, Stored,
+    ContentDigest, FileName, Heartbeat, HeartbeatAnswer, Hints, Origin, OriginState, Stored,
 };
 use tokio::sync::{OwnedMutexGuard, Semaphore};
 
@@ -148,13 +148,13 @@ impl Landing {
             };
             let origin: Origin = origin;
             // Before the lengths are read: it may cut files.
-            let replica = Replica::open(&data, &origin)?;
-            for generation in replica::generations(&directory.join(origin.as_str()))? {
-                let path = data.generation(&origin, generation);
-                for (file, offset) in replica::files(&path)? {
-                    feed.publish(&Landed { origin: origin.clone(), generation, file, offset });
-                }
+            let mut replica = Replica::open(&data, &origin)?;
+            let history = generation::history(&directory.join(origin.as_str()))?;
+            for (generation, file, offset) in history.files {
+                let origin = origin.clone();
+                feed.publish(&Landed { origin, generation, file, offset, was_cut: false });
             }
+            replica.set_history(history.former_files, history.inherited);
             origins.insert(origin.clone(), Arc::new(Entry::new(origin, replica, forks_from)));
         }
         let origins = RwLock::new(origins);
@@ -194,6 +194,9 @@ impl Landing {
             let stored = replica.put(&put, &body, reserve_bytes);
             let end = replica.offset(&put.file);
             for incident in replica.take_incidents() {
+                if matches!(incident, Incident::ReplicaCut { .. }) {
+                    shared.feed.publish(&Landed { was_cut: true, ..replica.landed(&put.file) });
+                }
                 (shared.on_incident)(incident);
             }
             if let Err(Refusal::Contradiction { offset, generation }) = &stored {
@@ -224,7 +227,7 @@ impl Landing {
         request: NewGeneration,
         instance: Option<String>,
     ) -> Result<OriginState, Refusal> {
-        let hints = self.shared.options.hints;
+        let Options { hints, reserve_bytes, .. } = self.shared.options;
         let entry = self.entry(origin)?;
         self.with_replica(origin, move |shared, replica| {
             if request.after != replica.generation() {
@@ -244,9 +247,12 @@ impl Landing {
             }
             entry.shippers().may_begin_generation(now)?;
             let checkpoint = newest::checkpoint(&replica.path(), &replica.names())?;
-            let begun = replica.begin_generation(&request, now.wall_us);
+            let inherited = replica.inherited().clone();
+            let begun = replica.begin_generation(&request, now.wall_us, reserve_bytes);
             // It has begun even if an error follows.
             if replica.generation() != request.after {
+                let is_inherited = |name: &FileName| inherited.contains(name);
+                shared.feed.end(&entry.origin, request.after, &is_inherited);
                 for file in replica.names() {
                     shared.feed.publish(&replica.landed(&file));
                 }

@@ -1,6 +1,6 @@
 //! The files of one origin. Everything here blocks.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _, Seek as _};
 use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _};
@@ -19,7 +19,8 @@ use crate::say::say;
 
 /// Files that are kept open: those that a shipper appends to.
 const HANDLES_MAX: usize = 3;
-/// Most files of a generation: their list has to fit into an answer.
+/// Most files of a generation, whose list has to fit into an answer, and most that got bytes in all
+/// generations: the hub has their names in memory.
 const FILES_MAX: usize = 400_000;
 const COMPARE_BYTES: usize = 64 << 10;
 /// Begins the names of what is not complete yet. No file of a log begins like this.
@@ -51,6 +52,10 @@ pub struct Replica {
     /// The newest one is the last.
     handles: Vec<(FileName, File)>,
     bytes: u64,
+    /// Files of former generations that got bytes there.
+    former_files: usize,
+    /// Files that got nothing in the current generation.
+    inherited: BTreeSet<FileName>,
     incidents: Vec<Incident>,
     /// The name of the current generation may not be on the disk yet.
     is_unsynced: bool,
@@ -71,6 +76,8 @@ impl Replica {
             offsets: BTreeMap::new(),
             handles: Vec::new(),
             bytes: 0,
+            former_files: 0,
+            inherited: BTreeSet::new(),
             incidents: Vec::new(),
             is_unsynced: false,
             appending,
@@ -86,10 +93,28 @@ impl Replica {
         self.handles.clear();
     }
 
+    /// What is known of former generations.
+    pub(super) fn set_history(&mut self, former_files: usize, inherited: BTreeSet<FileName>) {
+        self.former_files = former_files;
+        self.inherited = inherited;
+    }
+
+    /// Files that got nothing in the current generation.
+    pub(super) fn inherited(&self) -> &BTreeSet<FileName> {
+        &self.inherited
+    }
+
+    /// Files that got bytes, in all generations.
+    fn own_files(&self) -> usize {
+        self.former_files + self.offsets.len() - self.inherited.len()
+    }
+
     /// Another generation is the current one, whose name is not on the disk yet.
     pub(super) fn enter(&mut self, generation: u64, offsets: BTreeMap<FileName, u64>) {
         self.generation = generation;
         self.bytes = offsets.values().sum();
+        self.former_files = self.own_files();
+        self.inherited = offsets.keys().cloned().collect();
         self.offsets = offsets;
         self.is_unsynced = true;
         self.close_all();
@@ -133,7 +158,8 @@ impl Replica {
     /// What a file has.
     pub fn landed(&self, file: &FileName) -> Landed {
         let (origin, generation) = (self.origin.clone(), self.generation);
-        Landed { origin, generation, file: file.clone(), offset: self.offset(file) }
+        let offset = self.offset(file);
+        Landed { origin, generation, file: file.clone(), offset, was_cut: false }
     }
 
     /// The answer to a shipper that asks.
@@ -195,6 +221,7 @@ impl Replica {
             self.bytes -= offset - length;
             if length == 0 {
                 self.offsets.remove(name);
+                self.inherited.remove(name);
             } else {
                 self.offsets.insert(name.clone(), length);
             }
@@ -238,7 +265,8 @@ impl Replica {
 
     fn append(&mut self, name: &FileName, bytes: &[u8], reserve: u64) -> Result<(), Refusal> {
         let is_new = self.offset(name) == 0;
-        if is_new && self.offsets.len() >= FILES_MAX {
+        let is_other = is_new || self.inherited.contains(name);
+        if is_other && self.own_files() >= FILES_MAX || is_new && self.offsets.len() >= FILES_MAX {
             return Err(Refusal::BadRequest(format!("there are {FILES_MAX} files already")));
         }
         if is_new {
@@ -263,12 +291,13 @@ impl Replica {
             self.close(name);
             return Err(error.into());
         }
+        self.inherited.remove(name);
         self.offsets.insert(name.clone(), offset + bytes.len() as u64);
         self.bytes += bytes.len() as u64;
         Ok(())
     }
 
-    fn require_space(&self, reserve: u64, bytes: u64) -> Result<(), Refusal> {
+    pub(super) fn require_space(&self, reserve: u64, bytes: u64) -> Result<(), Refusal> {
         let needed = reserve.saturating_add(bytes);
         if free_bytes(&self.root)? < needed { Err(Refusal::DiskFull) } else { Ok(()) }
     }

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tacho_hub::api::{self, ship::ShipState};
 use tacho_hub::data::DataDirectory;
 use tacho_hub::database::Database;
-use tacho_hub::landing::{Incident, Landing, Options};
+use tacho_hub::landing::{Incident, Landing, Options, Subscription};
 use tacho_hub::roles::Scope;
 use tacho_hub::state::AppState;
 use tacho_hub::tokens::{self, TokenGrant};
@@ -189,9 +189,13 @@ impl Bench {
         self.incidents.lock().unwrap().clone()
     }
 
+    pub fn subscribe(&self) -> Subscription {
+        self.landing.subscribe()
+    }
+
     /// What a new subscriber gets.
     pub fn landed(&self) -> Vec<String> {
-        let landed = self.landing.subscribe().wait(Duration::ZERO);
+        let landed = self.subscribe().wait(Duration::ZERO);
         let text = landed.iter().map(|it| format!("{} {} {}", it.generation, it.file, it.offset));
         text.collect()
     }

@@ -3,6 +3,8 @@
 use std::os::unix::fs::MetadataExt as _;
 
 use serde_json::json;
+use std::time::Duration;
+use tacho_hub::landing::Options;
 
 use crate::bench::{Bench, ONE, TWO, lines};
 
@@ -88,4 +90,54 @@ async fn a_file_that_is_cut_to_nothing_is_new_again() {
     assert_eq!(state["files"], json!([]));
     assert_eq!(bench.put(&name, 0, b"one\n").await.0, 200);
     assert_eq!(bench.stored(1, &name), b"one\n");
+}
+
+#[tokio::test]
+async fn generations_in_which_a_file_got_nothing_are_not_published() {
+    let bench = Bench::new();
+    bench.put(&lines(ONE), 0, b"one\n").await;
+    bench.put(&lines(TWO), 0, b"two\n").await;
+    bench.put("removed.chain", 0, b"gone\n").await;
+    for after in 1..=5 {
+        if after == 3 {
+            assert_eq!(bench.put_after(&lines(TWO), b"two\n", b"three\n").await.0, 200);
+        }
+        let fork =
+            json!({"after": after, "reason": "different", "file": "removed.chain", "offset": 0});
+        assert_eq!(bench.fork(&fork).await.0, 201);
+    }
+    let landed = [
+        format!("1 {} 4", lines(ONE)),
+        format!("1 {} 4", lines(TWO)),
+        "1 removed.chain 5".to_owned(),
+        format!("3 {} 10", lines(TWO)),
+        format!("6 {} 4", lines(ONE)),
+        format!("6 {} 10", lines(TWO)),
+    ];
+    assert_eq!(bench.landed(), landed);
+    assert_eq!(bench.restarted().landed(), landed);
+}
+
+#[tokio::test]
+async fn a_generation_needs_space_beside_the_reserve() {
+    let bench = Bench::new();
+    bench.put(&lines(ONE), 0, b"one\n").await;
+    let bench = bench.restarted_with(Options { reserve_bytes: u64::MAX, ..Bench::options() });
+    let fork = json!({"after": 1, "reason": "different", "file": lines(ONE), "offset": 4});
+    let (status, body) = bench.fork(&fork).await;
+    assert_eq!((status, &body["code"]), (507, &json!("disk_full")));
+}
+
+#[tokio::test]
+async fn a_cut_is_published() {
+    let bench = Bench::new();
+    let name = lines(ONE);
+    bench.put(&name, 0, b"one\ntwo\n").await;
+    let subscription = bench.subscribe();
+    assert!(!subscription.wait(Duration::ZERO)[0].was_cut);
+    let file = std::fs::OpenOptions::new().write(true).open(bench.path(1, &name)).unwrap();
+    file.set_len(4).unwrap();
+    assert_eq!(bench.put_after(&name, b"one\ntwo\n", b"").await.1["code"], "offset");
+    let news = subscription.wait(Duration::ZERO);
+    assert_eq!((news[0].offset, news[0].was_cut), (4, true));
 }
