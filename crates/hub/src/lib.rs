@@ -5,6 +5,7 @@
 //! | [`api`] | the HTTP API: router, errors, who a request is from |
 //! | [`cli`] | the command line of `tacho-hub` |
 //! | [`commands`] | what the subcommands do |
+//! | [`connections`] | accepts connections, with limits |
 //! | [`data`] | the data directory: names, lock, permissions |
 //! | [`database`] | `hub.sqlite` and its migrations |
 //! | [`landing`] | receives logs into the replica |
@@ -20,6 +21,7 @@ pub mod api;
 pub mod cli;
 pub mod clock;
 pub mod commands;
+pub mod connections;
 pub mod data;
 pub mod database;
 pub mod landing;

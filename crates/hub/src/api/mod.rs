@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`error`] | what an answer with an error looks like |
 //! | [`caller`] | who a request is from: an argument of handlers |
+//! | `held` | answers that hold memory until they are read |
 //! | [`health`] | `/healthz` |
 //! | [`metrics`] | `/metrics` |
 //! | [`servers`] | `/api/v1/servers` |
@@ -14,6 +15,7 @@
 pub mod caller;
 pub mod error;
 pub mod health;
+mod held;
 pub mod metrics;
 pub mod servers;
 pub mod ship;

@@ -11,6 +11,7 @@ use tokio::sync::watch;
 
 use crate::api::{self, ship::ShipState};
 use crate::cli::ServeArgs;
+use crate::connections;
 use crate::data::DataDirectory;
 use crate::database::Database;
 use crate::landing::{self, Incident, Landing};
@@ -43,6 +44,8 @@ pub fn run(args: &ServeArgs) -> anyhow::Result<()> {
     let landing = Landing::open(Arc::clone(&data), options, on_incident)
         .with_context(|| format!("cannot read the replica {}", data.replica().display()))?;
     let verification = Verification::default();
+    let verified = verification.clone();
+    landing.set_verified(Box::new(move |origin| verified.checkpoint(origin)));
     let _verifier = verification
         .start(Arc::clone(&data), database.clone(), landing.subscribe())
         .context("cannot start the thread of the verifier")?;
@@ -81,12 +84,12 @@ async fn serve(
         }
         stop.send_replace(true);
     });
-    let server = axum::serve(listener, api::router(state));
-    let server = server.with_graceful_shutdown(until_stopped(stopping.clone()));
+    let limits = connections::Limits::of_process();
     tokio::select! {
-        result = server => result.context("the listener failed"),
-        () = grace_is_over(stopping) => Ok(()),
+        () = connections::serve(listener, api::router(state), limits, stopping.clone()) => {}
+        () = grace_is_over(stopping) => {}
     }
+    Ok(())
 }
 
 async fn until_stopped(mut stopping: watch::Receiver<bool>) {

@@ -32,19 +32,20 @@ mod space;
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use axum::body::Bytes;
+use tacho_chain::entry::Checkpoint;
 use tacho_ship::protocol::answers::NewGeneration;
 use tacho_ship::protocol::{
     ContentDigest, FileName, Heartbeat, HeartbeatAnswer, Hints, Origin, OriginState, Stored,
 };
-use tokio::sync::{OwnedMutexGuard, Semaphore};
+use tokio::sync::{OwnedMutexGuard, OwnedSemaphorePermit, Semaphore};
 
 use crate::clock::Moment;
 use crate::data::DataDirectory;
-pub use body::Coding;
+pub use body::{Coding, unpacked_bytes};
 pub use feed::{Feed, Landed, Subscription};
 pub use incident::{Incident, OnIncident};
 pub use refusal::Refusal;
@@ -53,7 +54,8 @@ use replica::Replica;
 use shippers::Shippers;
 pub use space::free_bytes;
 
-/// Requests of one origin that may wait for each other. A shipper has one at a time.
+/// Requests of one origin at a time, from the arrival of their bodies to their answers. A shipper
+/// has one.
 const REQUESTS_MAX: usize = 4;
 
 /// Settings of the landing.
@@ -99,18 +101,36 @@ struct Shared {
     feed: Feed,
     on_incident: OnIncident,
     counters: Counters,
+    verified: OnceLock<Verified>,
 }
+
+/// Returns the newest checkpoint of an origin whose signature is good.
+pub type Verified = Box<dyn Fn(&Origin) -> Option<Checkpoint> + Send + Sync>;
 
 /// One origin.
 struct Entry {
     origin: Origin,
     replica: Arc<tokio::sync::Mutex<Replica>>,
-    requests: Semaphore,
+    requests: Arc<Semaphore>,
     shippers: Mutex<Shippers>,
     /// When generations may begin.
     forks_from: Instant,
     /// Readable without waiting for a request.
     view: RwLock<OriginView>,
+}
+
+/// The right to one request of an origin, until it is dropped.
+pub struct Admission {
+    entry: Arc<Entry>,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl Admission {
+    /// Files of the current generation.
+    #[must_use]
+    pub fn files(&self) -> usize {
+        self.entry.view().files
+    }
 }
 
 /// What is there of an origin.
@@ -159,17 +179,35 @@ impl Landing {
         }
         let origins = RwLock::new(origins);
         let counters = Counters::default();
-        let shared = Shared { data, options, origins, feed, on_incident, counters };
+        let verified = OnceLock::new();
+        let shared = Shared { data, options, origins, feed, on_incident, counters, verified };
         Ok(Self { shared: Arc::new(shared) })
+    }
+
+    /// Lets reports of forks compare with what is verified. The first call counts.
+    pub fn set_verified(&self, verified: Verified) {
+        // Another one has the same source.
+        let _ = self.shared.verified.set(verified);
+    }
+
+    /// Admits a request of an origin, before anything of it is in memory.
+    ///
+    /// # Errors
+    /// The origin has too many requests, or cannot be read.
+    pub fn admit(&self, origin: &Origin) -> Result<Admission, Refusal> {
+        let entry = self.entry(origin)?;
+        let permit = Arc::clone(&entry.requests).try_acquire_owned();
+        let Ok(permit) = permit else { return Err(Refusal::TooMany) };
+        Ok(Admission { entry, _permit: permit })
     }
 
     /// The state of an origin, as a shipper asks for it.
     ///
     /// # Errors
     /// The replica cannot be read.
-    pub async fn state(&self, origin: &Origin) -> Result<OriginState, Refusal> {
+    pub async fn state(&self, admission: &Admission) -> Result<OriginState, Refusal> {
         let hints = self.shared.options.hints;
-        self.with_replica(origin, move |_, replica| replica.state(hints)).await
+        self.with_replica(admission, move |_, replica| replica.state(hints)).await
     }
 
     /// Stores a body.
@@ -178,17 +216,17 @@ impl Landing {
     /// Nothing of it is acknowledged.
     pub async fn put(
         &self,
-        origin: &Origin,
+        admission: &Admission,
         put: Put,
         body: Bytes,
         coding: Coding,
         digest: Option<ContentDigest>,
     ) -> Result<Stored, Refusal> {
         if let Some(instance) = &put.instance {
-            self.entry(origin)?.shippers().heard_put(instance, Moment::now());
+            admission.entry.shippers().heard_put(instance, Moment::now());
         }
         let reserve_bytes = self.shared.options.reserve_bytes;
-        self.with_replica(origin, move |shared, replica| {
+        self.with_replica(admission, move |shared, replica| {
             let body = body::decode(&body, coding, digest.as_ref())?;
             let before = replica.offset(&put.file);
             let stored = replica.put(&put, &body, reserve_bytes);
@@ -223,13 +261,13 @@ impl Landing {
     /// It is not permitted now, or cannot be made.
     pub async fn begin_generation(
         &self,
-        origin: &Origin,
+        admission: &Admission,
         request: NewGeneration,
         instance: Option<String>,
     ) -> Result<OriginState, Refusal> {
         let Options { hints, reserve_bytes, .. } = self.shared.options;
-        let entry = self.entry(origin)?;
-        self.with_replica(origin, move |shared, replica| {
+        let entry = Arc::clone(&admission.entry);
+        self.with_replica(admission, move |shared, replica| {
             if request.after != replica.generation() {
                 return Err(Refusal::Generation { generation: replica.generation() });
             }
@@ -246,7 +284,7 @@ impl Landing {
                 return Err(Refusal::Started { wait_s });
             }
             entry.shippers().may_begin_generation(now)?;
-            let checkpoint = newest::checkpoint(&replica.path(), &replica.names())?;
+            let checkpoint = shared.verified.get().and_then(|verified| verified(&entry.origin));
             let inherited = replica.inherited().clone();
             let begun = replica.begin_generation(&request, now.wall_us, reserve_bytes);
             // It has begun even if an error follows.
@@ -270,20 +308,18 @@ impl Landing {
     }
 
     /// A shipper is alive.
-    ///
-    /// # Errors
-    /// Too many requests of this origin.
+    #[must_use]
     pub fn heartbeat(
         &self,
-        origin: &Origin,
+        admission: &Admission,
         heartbeat: Heartbeat,
         instance: Option<&str>,
-    ) -> Result<HeartbeatAnswer, Refusal> {
-        let entry = self.entry(origin)?;
+    ) -> HeartbeatAnswer {
+        let entry = &admission.entry;
         let now = Moment::now();
         entry.shippers().heard(instance, heartbeat, now);
         let generation = entry.view().generation;
-        Ok(HeartbeatAnswer { generation, time_us: now.wall_us, hints: self.shared.options.hints })
+        HeartbeatAnswer { generation, time_us: now.wall_us, hints: self.shared.options.hints }
     }
 
     /// All that has landed, and what lands from now on. Several parts can subscribe.
@@ -317,14 +353,13 @@ impl Landing {
     /// if the caller is dropped.
     async fn with_replica<T: Send + 'static>(
         &self,
-        origin: &Origin,
+        admission: &Admission,
         call: impl FnOnce(&Shared, &mut Replica) -> Result<T, Refusal> + Send + 'static,
     ) -> Result<T, Refusal> {
-        let entry = self.entry(origin)?;
-        let Ok(_permit) = entry.requests.try_acquire() else { return Err(Refusal::TooMany) };
+        let entry = &admission.entry;
         let mut replica: OwnedMutexGuard<Replica> = Arc::clone(&entry.replica).lock_owned().await;
         let shared = Arc::clone(&self.shared);
-        let seen = Arc::clone(&entry);
+        let seen = Arc::clone(entry);
         let task = tokio::task::spawn_blocking(move || {
             let result = call(&shared, &mut replica);
             seen.see(&replica);
@@ -358,7 +393,7 @@ impl Entry {
     fn new(origin: Origin, replica: Replica, forks_from: Instant) -> Self {
         let view = RwLock::new(replica.view());
         let replica = Arc::new(tokio::sync::Mutex::new(replica));
-        let requests = Semaphore::new(REQUESTS_MAX);
+        let requests = Arc::new(Semaphore::new(REQUESTS_MAX));
         Self { origin, replica, requests, shippers: Mutex::default(), forks_from, view }
     }
 

@@ -36,7 +36,7 @@ pub struct Bench {
     pub token: String,
     pub auditor: String,
     state: AppState,
-    landing: Landing,
+    pub landing: Landing,
     incidents: Arc<Mutex<Vec<String>>>,
 }
 
@@ -61,6 +61,12 @@ impl Request {
         let path = format!("/api/v1/origins/db1/files/{name}?offset={offset}");
         let builder = http::Request::put(&path);
         Self { builder, body: body.to_vec(), path, token: None, is_chunked: false }
+    }
+
+    pub fn post(path: &str, body: &[u8]) -> Self {
+        let builder = http::Request::post(path);
+        let (body, path) = (body.to_vec(), path.to_owned());
+        Self { builder, body, path, token: None, is_chunked: false }
     }
 
     pub fn header(mut self, name: &str, value: &str) -> Self {
@@ -170,9 +176,7 @@ impl Bench {
 
     pub async fn post(&self, what: &str, instance: &str, body: &Value) -> Answer {
         let path = format!("/api/v1/origins/db1/{what}");
-        let builder = http::Request::post(&path);
-        let body = json!(body).to_string().into_bytes();
-        let request = Request { builder, body, path, token: None, is_chunked: false };
+        let request = Request::post(&path, json!(body).to_string().as_bytes());
         self.send(request.header("tacho-instance", instance)).await
     }
 

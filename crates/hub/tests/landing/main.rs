@@ -209,3 +209,35 @@ async fn long_files_are_compared_at_their_ends() {
     let request = request.header("tacho-before", &before.to_string());
     assert_eq!(bench.send(request).await.1["offset"], text.len() + 5);
 }
+
+#[tokio::test]
+async fn a_path_that_is_not_text_is_a_bad_request() {
+    let bench = Bench::new();
+    for path in ["/api/v1/origins/%ff", "/api/v1/origins/%ff/heartbeat"] {
+        let mut request = Request::get(path);
+        if path.ends_with("heartbeat") {
+            request = Request::post(path, b"{}");
+        }
+        let (status, body) = bench.send(request).await;
+        assert_eq!((status, &body["code"]), (400, &json!("bad_request")), "{path}");
+    }
+}
+
+/// Bodies that never come do not keep out those of other origins: each origin has few requests.
+#[tokio::test]
+async fn an_origin_has_only_so_many_requests_at_a_time() {
+    let bench = Bench::new();
+    let origin = "db1".parse().unwrap();
+    let held: Vec<_> = (0..4).map(|_| bench.landing.admit(&origin).unwrap()).collect();
+    for request in [
+        Request::get("/api/v1/origins/db1"),
+        Request::put(&lines(ONE), 0, b"one\n"),
+        Request::post("/api/v1/origins/db1/heartbeat", b"{}"),
+        Request::post("/api/v1/origins/db1/generations", b"{}"),
+    ] {
+        let (status, body) = bench.send(request).await;
+        assert_eq!((status, &body["code"]), (429, &json!("too_many")), "{body}");
+    }
+    drop(held);
+    assert_eq!(bench.put(&lines(ONE), 0, b"one\n").await.0, 200);
+}
