@@ -98,7 +98,7 @@ fn a_change_of_an_older_file_reads_nothing_before_a_restart() {
     assert_state(&follower.report(&dir).unwrap(), State::Modified);
 }
 
-/// Tombstones with signatures of nobody.
+/// Tombstones whose signatures are by a key of no log.
 fn tombstones(count: u32) -> String {
     let key = SecretKey::from_bytes(&[9; 32]);
     let text = |number: u32| {

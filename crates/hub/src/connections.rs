@@ -82,7 +82,7 @@ pub async fn serve(
                 say(&format!("cannot accept a connection: {error}"));
                 sleep(ACCEPT_PAUSE).await;
             }
-            // Nobody closes the semaphore.
+            // The semaphore is never closed.
             (Ok(_), Err(_)) => break,
         }
     }

@@ -35,7 +35,7 @@ pub enum Incident {
         generation: u64,
         /// The newest checkpoint of the former generation with a good signature, as far as it was
         /// verified.
-        checkpoint: Option<Checkpoint>,
+        checkpoint: Option<Box<Checkpoint>>,
     },
     /// Two shippers send to one origin.
     TwoShippers {
@@ -102,7 +102,7 @@ impl fmt::Display for Incident {
                 request.file,
                 request.reason,
                 request.offset,
-                if is_signed(request, checkpoint.as_ref()) {
+                if is_signed(request, checkpoint.as_deref()) {
                     "under a signed checkpoint: it was changed"
                 } else {
                     "perhaps behind the newest signed checkpoint: a power failure of the host has the \

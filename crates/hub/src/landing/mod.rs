@@ -298,7 +298,7 @@ impl Landing {
                     origin: replica.origin().clone(),
                     request,
                     generation: replica.generation(),
-                    checkpoint,
+                    checkpoint: checkpoint.map(Box::new),
                 });
             }
             begun?;

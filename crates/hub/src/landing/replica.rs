@@ -339,8 +339,12 @@ impl Replica {
     /// The file, open for reading and writing. Other generations may have it, too, and it may be
     /// longer than its durable offset.
     fn handle(&mut self, name: &FileName) -> io::Result<&File> {
-        if let Some(at) = self.handles.iter().position(|(other, _)| other == name) {
-            let handle = self.handles.remove(at);
+        let known = self.handles.iter().position(|(other, _)| other == name);
+        let handle = known.map(|at| self.handles.remove(at));
+        // Another program may have removed it.
+        if let Some(handle) = handle
+            && handle.1.metadata()?.nlink() > 0
+        {
             self.handles.push(handle);
         } else {
             let file = options().open(self.path().join(name.to_string()))?;
