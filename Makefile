@@ -23,9 +23,10 @@ SHELL := /bin/bash
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
 
-build: setup-run ## Build the plugin and the command into build/ (SERVER=mysql-9.7: the component)
+build: setup-run ## Build plugin, command and hub into build/ (SERVER=mysql-9.7: the component)
 	cargo build --release -p tacho
 	install -D -m 755 "$(CARGO_TARGET_DIR)/release/tacho" build/bin/tacho
+	scripts/build-hub.sh
 	scripts/build-$(FAMILY).sh $(SERVER)
 	@scripts/crate-cache.py save
 
@@ -103,13 +104,14 @@ deb: build ## Pack the command and the plugin, or component, for Debian into bui
 test-deb: setup-test deb ## Install the packages into a clean Debian and record there (needs root)
 	scripts/test-deb.sh $(SERVER)
 
-lint: setup-test ## Check format, clippy, clang-format, shellcheck, links and the rules in crates/tidy
+lint: setup-test ## Check format, clippy, clang-format, shellcheck, links, the web UI and the rules in crates/tidy
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
 	find adapters bench crates include tests \( -name '*.c' -o -name '*.cc' -o -name '*.h' \) -print0 \
 		| xargs -0 -r clang-format --dry-run -Werror
 	shellcheck -x .ci/run scripts/*.sh bench/*/*.sh tests/preload/*.sh
 	scripts/check-links.py
+	scripts/ui.sh check
 	cargo test -p tacho-tidy
 	@scripts/crate-cache.py save
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Packs what `make build` has built: build/deb/tacho_*.deb, the command with its manual pages, and
-# what goes into one release of a server: build/deb/mariadb-plugin-tacho_*.deb,
+# Packs what `make build` has built: build/deb/tacho_*.deb, the command with its manual pages,
+# build/deb/tacho-hub_*.deb, the hub, and what goes into one release of a server:
+# build/deb/mariadb-plugin-tacho_*.deb,
 # build/deb/mysql-component-tacho_*.deb, or build/deb/mysql-plugin-tacho_*.deb.
 #
 #   scripts/deb.sh [mariadb | mariadb-11.8 | mysql-9.7 | mysql-8.0]
@@ -25,7 +26,7 @@ case "$release" in
         ;;
 esac
 library=build/$release/$library
-for file in build/bin/tacho "$library"; do
+for file in build/bin/tacho build/bin/tacho-hub build/bin/libduckdb.so "$library"; do
     [ -f "$file" ] || {
         echo "deb.sh: $file is not built; run make build first" >&2
         exit 1
@@ -113,6 +114,28 @@ CONTROL
     pack tacho "$version"
 }
 
+# The hub, with the library of DuckDB that its query processes load.
+hub_package() {
+    local root=$work/tacho-hub
+    stage_hub "$root" /usr
+    scripts_of tacho-hub hub
+    documents tacho-hub "$version"
+    # libduckdb.so is built by its own project and is not linked, so its dependencies are not those
+    # of the program: it needs the C++ library.
+    cat >"$root/DEBIAN/control" <<CONTROL
+Depends: $(needs "$root/usr/bin/tacho-hub"), libstdc++6, adduser
+Suggests: tacho
+Description: central service for the audit logs of Tachograph
+ Receives the sealed audit logs of many MariaDB and MySQL servers from
+ "tacho ship", keeps them byte by byte, verifies them while they arrive,
+ and makes them searchable in a web UI, by an HTTP API and in SQL.
+ .
+ The service listens on the loopback address until another one is set in
+ /etc/default/tacho-hub. The guide is /usr/share/doc/tacho-hub/hub.md.
+CONTROL
+    pack tacho-hub "$version"
+}
+
 # server_package NAME OPTIONS DEPENDS: the files for a server: library, option file, and the drop-in
 # of its unit for the writer's priority. The description is read from stdin.
 server_package() {
@@ -197,6 +220,7 @@ CONTROL
 }
 
 command_package
+hub_package
 case "$release" in
     mariadb*) plugin_package ;;
     mysql-8.0) mysql_plugin_package ;;

@@ -11,11 +11,11 @@ set -euo pipefail
 rust_minor_min=88
 
 run_packages=(
-    ca-certificates curl dpkg-dev g++ make patchelf pkg-config python3 tzdata
+    ca-certificates curl dpkg-dev g++ make patchelf pkg-config python3 python3-pip tzdata
     libmariadbd-dev mariadb-client mariadb-server sysbench
 )
 test_packages=(
-    age binutils bpftrace bsdextrautils chromium clang-format elfutils lintian man-db mariadb-test mmdebstrap openssl percona-toolkit python3-pip
+    age binutils bpftrace bsdextrautils chromium clang-format elfutils lintian man-db mariadb-test mmdebstrap openssl percona-toolkit
     shellcheck valgrind
     libaio1 libnuma1 maven unzip # MySQL 8.0 and how to get it
 )

@@ -43,6 +43,21 @@ stage_command() {
     find "$share/doc/tacho" -type d -exec chmod 755 {} +
 }
 
+# stage_hub ROOT PREFIX: the hub, the library that it loads, its unit and its guides.
+stage_hub() {
+    local root=$1 prefix=$2
+    local documents=$root$prefix/share/doc/tacho-hub page
+    install -D -m 755 build/bin/tacho-hub "$root$prefix/bin/tacho-hub"
+    strip_file "$root$prefix/bin/tacho-hub"
+    install -D -m 644 build/bin/libduckdb.so "$root$prefix/lib/tachograph/libduckdb.so"
+    install -d "$root$prefix/lib/systemd/system" "$documents"
+    placed "$prefix" <packaging/tacho-hub.service >"$root$prefix/lib/systemd/system/tacho-hub.service"
+    for page in hub search web-ui; do
+        cp "docs/guide/$page.md" "$documents/"
+    done
+    find "$documents" "$root$prefix/lib/systemd" -type f -exec chmod 644 {} +
+}
+
 # stage_library FILE ROOT DIRECTORY
 stage_library() {
     install -D -m 644 "$1" "$2$3/$(basename "$1")"

@@ -11,6 +11,7 @@ mod file_privilege;
 mod filter_recipes;
 mod identity;
 mod retention_files;
+mod retention_unshipped;
 mod scene;
 mod setting_values;
 mod slots;

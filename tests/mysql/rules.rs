@@ -499,7 +499,7 @@ fn wrong_rules_are_refused() {
     let (mut server, mut root) = start(&place, &[]);
     filter(&mut root, r#"{"rules": [{"user": "app", "class": "dml", "action": "block"}]}"#);
     for (rules, expected) in [
-        (r#"{"errno": "any", "action": "record"}, {"action": "block"}"#, "decided before it runs"),
+        (r#"{"errno": "any", "action": "record"}, {"action": "block"}"#, "is decided before"),
         (r#"{"table": "d.t", "action": "block"}"#, "needs tacho.tables=ON"),
         (r#"{"action": "block", "error": 2013}"#, "1000 to 1999"),
     ] {

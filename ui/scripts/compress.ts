@@ -4,12 +4,14 @@ import { constants, gzipSync } from "node:zlib";
 
 const DIST = new URL("../dist/", import.meta.url);
 
-for (const entry of readdirSync(DIST, { recursive: true, encoding: "utf8" })) {
-  const file = new URL(entry, DIST);
-  if (entry.endsWith(".gz")) {
-    rmSync(file);
-  } else if (/\.(css|html|js|svg)$/.test(entry)) {
-    const bytes = gzipSync(readFileSync(file), { level: constants.Z_BEST_COMPRESSION });
-    writeFileSync(new URL(`${entry}.gz`, DIST), bytes);
-  }
+const list = () => readdirSync(DIST, { recursive: true, encoding: "utf8" });
+
+for (const entry of list().filter((name) => name.endsWith(".gz"))) {
+  rmSync(new URL(entry, DIST));
+}
+for (const entry of list().filter((name) => /\.(css|html|js|svg)$/.test(name))) {
+  const bytes = gzipSync(readFileSync(new URL(entry, DIST)), {
+    level: constants.Z_BEST_COMPRESSION,
+  });
+  writeFileSync(new URL(`${entry}.gz`, DIST), bytes);
 }

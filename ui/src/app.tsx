@@ -18,6 +18,30 @@ const Alerts = lazy(() => import("./pages/Alerts.tsx"));
 
 const RETRY_MS = 2000;
 
+// The first page's code is on its way while the hub is asked for the account; that of the other
+// pages follows when there is nothing else to do.
+const FIRST: Record<string, { preload: () => Promise<unknown> }> = {
+  "/": Overview,
+  "/search": Search,
+  "/statements": Statements,
+};
+void FIRST[location.pathname]?.preload();
+const whenIdle = window.requestIdleCallback ?? ((run: () => void) => setTimeout(run, 2000));
+whenIdle(() => {
+  for (const page of [
+    Overview,
+    Search,
+    Statements,
+    Servers,
+    RecordPage,
+    Digest,
+    Connection,
+    Alerts,
+  ]) {
+    void page.preload();
+  }
+});
+
 /** Signs in or shows the page that the address names. */
 export function App() {
   const [isWaiting, setWaiting] = createSignal(false);

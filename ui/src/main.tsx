@@ -7,7 +7,9 @@ import "./styles/base.css";
 import "./styles/shell.css";
 import "./styles/controls.css";
 import "./styles/panels.css";
-import "./styles/records.css";
+import "./styles/search.css";
+import "./styles/record.css";
+import "./styles/connection.css";
 import "./styles/pages.css";
 
 const root = document.getElementById("app");

@@ -59,6 +59,73 @@ fn files_removed_during_the_verification_are_looked_up_again() {
     assert_state(&report, State::Gap);
 }
 
+/// A reading of a directory may lack entries that are made meanwhile, and have newer ones.
+#[test]
+fn files_made_while_the_directory_is_read_are_found() {
+    struct Late {
+        dir: Dir,
+        missed: String,
+        reads: std::cell::Cell<u32>,
+    }
+    impl verify::Directory for Late {
+        fn names(&self) -> std::io::Result<Vec<String>> {
+            self.reads.set(self.reads.get() + 1);
+            let is_missed = |name: &String| self.reads.get() == 1 && name.starts_with(&self.missed);
+            Ok(self.dir.names()?.into_iter().filter(|name| !is_missed(name)).collect())
+        }
+        fn open(&self, name: &str) -> std::io::Result<Box<dyn std::io::Read + '_>> {
+            self.dir.open(name)
+        }
+    }
+    let mut recorder = sealed();
+    recorder.start();
+    recorder.stop();
+    for missed in [sidecar(2), log(2), stem(2)] {
+        let dir = Late { dir: recorder.dir.clone(), missed: missed.clone(), reads: 0.into() };
+        let options = Options { keys: vec![recorder.root.clone()], expect: None };
+        let report = verify::verify(&dir, &options, &mut |_| {}).expect("reads");
+        assert_eq!(report.state(), State::Ok, "{missed}: {report:?}");
+    }
+}
+
+/// The recorder makes the sidecars of several files at the end of a batch.
+#[test]
+fn sidecars_that_follow_a_moment_later_are_found() {
+    struct Batch {
+        before: Dir,
+        after: Dir,
+        lists: std::cell::Cell<u32>,
+    }
+    impl Batch {
+        fn now(&self) -> &Dir {
+            // The first list is read twice.
+            if self.lists.get() <= 2 { &self.before } else { &self.after }
+        }
+    }
+    impl verify::Directory for Batch {
+        fn names(&self) -> std::io::Result<Vec<String>> {
+            self.lists.set(self.lists.get() + 1);
+            self.now().names()
+        }
+        fn open(&self, name: &str) -> std::io::Result<Box<dyn std::io::Read + '_>> {
+            self.now().open(name)
+        }
+    }
+    let mut recorder = sealed();
+    recorder.start();
+    recorder.stop();
+    let after = recorder.dir.clone();
+    let newest = after.0.keys().filter(|name| name.ends_with(".jsonl")).count() as u32;
+    for first in 2..=newest {
+        let mut before = after.clone();
+        (first..=newest).for_each(|number| drop(before.0.remove(&sidecar(number))));
+        let dir = Batch { before, after: after.clone(), lists: 0.into() };
+        let options = Options { keys: vec![recorder.root.clone()], expect: None };
+        let report = verify::verify(&dir, &options, &mut |_| {}).expect("reads");
+        assert_eq!(report.state(), State::Ok, "{first}: {report:?}");
+    }
+}
+
 /// A tombstone may be signed by any key that depends on the root: also by the key of a file that
 /// was removed.
 #[test]

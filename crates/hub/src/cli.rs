@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 use tacho_ship::protocol::Origin;
 
+use crate::local::LocalLog;
 use crate::roles::Roles;
 
 /// Keep, verify and search the audit logs of many servers.
@@ -22,9 +23,19 @@ pub struct Cli {
 pub enum Command {
     /// Serve: receive logs, answer requests
     Serve(ServeArgs),
+    /// Manage accounts of people
+    #[command(subcommand)]
+    Account(AccountCommand),
     /// Manage API tokens
     #[command(subcommand)]
     Token(TokenCommand),
+    /// Run one SELECT over the view `records`; works beside a running hub
+    Sql(SqlArgs),
+    /// Build the index again from the replica; the hub must not run
+    Reindex(DataArgs),
+    /// Run queries of the hub
+    #[command(hide = true)]
+    QueryWorker,
 }
 
 /// Where everything is.
@@ -44,9 +55,52 @@ pub struct ServeArgs {
     /// Address and port to listen on. Port 0: any free one, which is printed
     #[arg(long, value_name = "IP:PORT", default_value = "127.0.0.1:7780")]
     pub listen: SocketAddr,
+    /// Certificate of the hub, and those between it and its authority (PEM); needed to listen on an
+    /// address that is not loopback
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    pub tls_cert: Option<PathBuf>,
+    /// Key of the certificate (PEM)
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub tls_key: Option<PathBuf>,
+    /// Connections that one address may have at a time
+    #[arg(long, value_name = "NUMBER", default_value_t = 256)]
+    pub connections_per_address: usize,
+    /// URL to which alerts are sent, in the format of Alertmanager's webhooks
+    #[arg(long, value_name = "URL")]
+    pub webhook: Option<String>,
+    /// Log directory of this machine, served without a shipper, as the server NAME [default: the
+    /// name of this machine]; can be repeated
+    #[arg(long = "log", value_name = "[NAME=]DIR")]
+    pub logs: Vec<LocalLog>,
     /// Free space in MiB that the hub leaves on the disk: with less it accepts no logs
     #[arg(long, value_name = "MIB", default_value_t = 1024, overrides_with = "reserve_mib")]
     pub reserve_mib: u64,
+}
+
+/// `tacho-hub sql`
+#[derive(Args, Debug)]
+pub struct SqlArgs {
+    /// Where everything is.
+    #[command(flatten)]
+    pub data: DataArgs,
+    /// Format of the rows
+    #[arg(long, value_enum, default_value_t = RowFormat::Csv)]
+    pub format: RowFormat,
+    /// Seconds that the query may take
+    #[arg(long, value_name = "SECONDS", default_value_t = 600)]
+    pub timeout: u64,
+    /// The query
+    #[arg(value_name = "SELECT")]
+    pub sql: String,
+}
+
+/// How rows are printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum RowFormat {
+    /// Comma-separated values with a head line
+    Csv,
+    /// One JSON object for each row
+    Json,
 }
 
 /// `tacho-hub token …`
@@ -75,4 +129,28 @@ pub struct TokenCreateArgs {
     /// Days until it expires [default: never]
     #[arg(long, value_name = "DAYS", value_parser = clap::value_parser!(u32).range(1..=36_500))]
     pub days: Option<u32>,
+}
+
+/// `tacho-hub account …`
+#[derive(Subcommand, Debug)]
+pub enum AccountCommand {
+    /// Make an account; its password is the first line of stdin
+    Create(AccountCreateArgs),
+}
+
+/// `tacho-hub account create`
+#[derive(Args, Debug)]
+pub struct AccountCreateArgs {
+    /// Where everything is.
+    #[command(flatten)]
+    pub data: DataArgs,
+    /// What it may do: viewer (search without literals), auditor (search everything) or admin
+    /// (manage, no statements); several with + between them
+    #[arg(long, value_name = "ROLE")]
+    pub role: Roles,
+    /// For this server only; can be repeated
+    #[arg(long = "server", value_name = "NAME")]
+    pub servers: Vec<Origin>,
+    /// Name of the account
+    pub name: String,
 }

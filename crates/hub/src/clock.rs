@@ -3,6 +3,8 @@
 use std::sync::LazyLock;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
+use serde::{Deserialize, Serialize};
+
 /// Now, µs since 1970-01-01 UTC. A clock before that year counts as 1970.
 #[must_use]
 pub fn now_us() -> i64 {
@@ -20,9 +22,10 @@ pub fn rfc3339(us: i64) -> String {
 
 /// A moment: on a clock that only goes forward, for durations, and on that of the machine, which
 /// may be set, for people.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Moment {
     /// µs since the process began to measure.
+    #[serde(skip)]
     pub steady_us: i64,
     /// µs since 1970-01-01 UTC.
     pub wall_us: i64,

@@ -55,6 +55,19 @@ impl DataDirectory {
         Ok(Self { path: path.to_owned() })
     }
 
+    /// An existing directory.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn existing(path: &Path) -> Result<Self, DataError> {
+        match std::fs::metadata(path) {
+            Ok(_) => Ok(Self { path: path.to_owned() }),
+            Err(source) => {
+                Err(DataError::Io { what: "open the directory", path: path.to_owned(), source })
+            }
+        }
+    }
+
     /// The directory.
     #[must_use]
     pub fn path(&self) -> &Path {

@@ -2,13 +2,17 @@
 //!
 //! | module | what it owns |
 //! |---|---|
+//! | [`accounts`] | accounts of people, sessions, the first sign-in |
+//! | [`alerts`] | alerts of the hub itself |
 //! | [`api`] | the HTTP API: router, errors, who a request is from |
 //! | [`cli`] | the command line of `tacho-hub` |
 //! | [`commands`] | what the subcommands do |
-//! | [`connections`] | accepts connections, with limits |
 //! | [`data`] | the data directory: names, lock, permissions |
 //! | [`database`] | `hub.sqlite` and its migrations |
+//! | [`index`] | the index of records, and queries over it |
 //! | [`landing`] | receives logs into the replica |
+//! | [`listener`] | connections: TLS, limits |
+//! | [`local`] | log directories of this machine |
 //! | [`roles`] | who may do what |
 //! | [`say`] | messages on stderr |
 //! | [`state`] | what all requests share |
@@ -17,14 +21,18 @@
 //! | [`ui`] | the files of the web UI |
 //! | [`clock`] | the time of day |
 
+pub mod accounts;
+pub mod alerts;
 pub mod api;
 pub mod cli;
 pub mod clock;
 pub mod commands;
-pub mod connections;
 pub mod data;
 pub mod database;
+pub mod index;
 pub mod landing;
+pub mod listener;
+pub mod local;
 pub mod roles;
 pub mod say;
 pub mod state;

@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::process::ExitCode;
 
 use clap::Parser as _;
-use tacho_hub::cli::{Cli, Command, TokenCommand};
+use tacho_hub::cli::{AccountCommand, Cli, Command, TokenCommand};
 use tacho_hub::commands;
 
 fn main() -> ExitCode {
@@ -21,6 +21,10 @@ fn main() -> ExitCode {
 fn run(cli: &Cli) -> anyhow::Result<()> {
     match &cli.command {
         Command::Serve(args) => commands::serve::run(args),
+        Command::Account(AccountCommand::Create(args)) => commands::account::create(args),
+        Command::Sql(args) => commands::sql::run(args, &mut std::io::stdout().lock()),
+        Command::Reindex(args) => commands::reindex::run(args, &mut std::io::stdout().lock()),
+        Command::QueryWorker => Ok(tacho_query::run_worker()?),
         Command::Token(TokenCommand::Create(args)) => {
             writeln!(std::io::stdout(), "{}", commands::token::create(args)?)?;
             Ok(())

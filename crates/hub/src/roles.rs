@@ -60,6 +60,12 @@ impl Roles {
         Self(self.0 | role.bit())
     }
 
+    /// The words of its roles, those with more rights first.
+    #[must_use]
+    pub fn words(self) -> Vec<&'static str> {
+        Role::ALL.into_iter().rev().filter(|role| self.has(*role)).map(Role::word).collect()
+    }
+
     /// Whether records may be searched, at least without literals.
     #[must_use]
     pub fn may_search(self) -> bool {
@@ -104,8 +110,7 @@ impl FromStr for Roles {
 
 impl fmt::Display for Roles {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let words = Role::ALL.into_iter().rev().filter(|role| self.has(*role)).map(Role::word);
-        f.write_str(&words.collect::<Vec<_>>().join("+"))
+        f.write_str(&self.words().join("+"))
     }
 }
 

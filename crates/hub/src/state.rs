@@ -5,9 +5,11 @@ use std::sync::Arc;
 
 use tokio::sync::watch;
 
+use crate::api::session::SignIn;
 use crate::api::ship::ShipState;
 use crate::data::DataDirectory;
 use crate::database::Database;
+use crate::index::Index;
 use crate::verification::Verification;
 
 /// Shared by all requests; a clone is cheap.
@@ -19,8 +21,12 @@ pub struct AppState {
     pub data: Arc<DataDirectory>,
     /// Receives logs.
     pub ship: ShipState,
+    /// Searches records.
+    pub index: Index,
     /// States of the seals.
     pub verification: Verification,
+    /// Signing in.
+    pub sign_in: SignIn,
     /// Becomes true when the hub stops. Requests that do not end otherwise (live views) end then.
     pub stopping: watch::Receiver<bool>,
 }

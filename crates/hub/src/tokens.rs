@@ -4,7 +4,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use rusqlite::{OptionalExtension as _, params};
+use rusqlite::{OptionalExtension as _, ToSql, params};
 use sha2::{Digest as _, Sha256};
 use tacho_ship::protocol::Origin;
 
@@ -85,12 +85,46 @@ pub fn find(database: &Database, text: &str, now_us: i64) -> Result<Option<Token
     if !text.starts_with(PREFIX) {
         return Ok(None);
     }
+    one(database, "hash = ?1", params![hash(text), now_us])
+}
+
+/// What a token is for, by its number, if it is neither revoked nor expired.
+///
+/// # Errors
+/// The database fails.
+pub fn grant(
+    database: &Database,
+    id: i64,
+    now_us: i64,
+) -> Result<Option<TokenGrant>, DatabaseError> {
+    Ok(one(database, "id = ?1", params![id, now_us])?.map(|token| token.grant))
+}
+
+/// Ends all tokens with a name.
+///
+/// # Errors
+/// The database fails.
+pub fn revoke(database: &Database, name: &str, now_us: i64) -> Result<(), DatabaseError> {
+    database.write(|transaction| {
+        let update = "UPDATE token SET revoked_us = ?2 WHERE name = ?1 AND revoked_us IS NULL";
+        transaction.execute(update, params![name, now_us])?;
+        Ok(())
+    })
+}
+
+fn one(
+    database: &Database,
+    which: &'static str,
+    values: &[&dyn ToSql],
+) -> Result<Option<Token>, DatabaseError> {
     let row = database.read(|connection| {
-        let select = "SELECT id, name, roles, servers, expires_us FROM token
-            WHERE hash = ?1 AND revoked_us IS NULL AND (expires_us IS NULL OR expires_us > ?2)";
-        let mut statement = connection.prepare_cached(select)?;
+        let select = format!(
+            "SELECT id, name, roles, servers, expires_us FROM token
+            WHERE {which} AND revoked_us IS NULL AND (expires_us IS NULL OR expires_us > ?2)"
+        );
+        let mut statement = connection.prepare_cached(&select)?;
         statement
-            .query_row(params![hash(text), now_us], |row| {
+            .query_row(values, |row| {
                 let roles: String = row.get(2)?;
                 let servers: Option<String> = row.get(3)?;
                 Ok((row.get(0)?, row.get(1)?, roles, servers, row.get(4)?))

@@ -56,6 +56,12 @@ pub struct Space {
 }
 
 impl Space {
+    /// Whether less than this part is free, per cent.
+    #[must_use]
+    pub fn is_below(&self, percent: u64) -> bool {
+        self.free_bytes < self.total_bytes / 100 * percent
+    }
+
     /// Whether there is enough space for more than the log.
     #[must_use]
     pub fn is_to_spare(&self) -> bool {

@@ -97,6 +97,7 @@
 //! | `inventory` | overview of the log files, for SHOW STATUS |
 //! | `sizes` | cached sizes of closed files |
 //! | `retain` | which closed files are removed, and how |
+//! | [`shipped`] | which log files the hubs have, as the shippers report it |
 //! | `secondary_format` | renditions: each file in another format, beside it |
 //! | [`read`] | the reading half |
 //! | `faulty` | a file system in memory that fails on demand, for tests (feature `faulty`) |
@@ -122,6 +123,7 @@ mod recipients;
 mod retain;
 mod seal;
 mod secondary_format;
+pub mod shipped;
 mod sizes;
 mod stream;
 mod sync;

@@ -14,7 +14,9 @@
 //! A file ended when the next one began, according to the name of that one. Its other times are not
 //! used: copying changes the times of modification, and the times of records come from the same
 //! clock.
-//! same clock.
+//!
+//! Whether a file may be removed although a hub does not have it is the caller's decision
+//! ([`Outlook::unshipped`]).
 
 use std::collections::BTreeMap;
 use std::io;
@@ -28,6 +30,7 @@ use super::form::Form;
 use super::fs::{Fs, FsFile as _};
 use super::lines;
 use super::name::FileName;
+use super::shipped::{Shipped, Unshipped};
 use super::sizes::is_secondary;
 use super::tail;
 use super::write::current::Current;
@@ -69,6 +72,12 @@ pub struct Outlook {
     pub is_ahead: bool,
     /// The oldest entry that is skipped because it is not a regular file.
     pub skipped: Option<FileName>,
+    /// When the due file ended, s since 1970-01-01 UTC.
+    pub ended_s: i64,
+    /// Why the due file does not count as shipped. `None`: all hubs have it, or there is no hub.
+    pub unshipped: Option<Unshipped>,
+    /// Why `.shipped` is ignored: others may have created it.
+    pub shipped_ignored: Option<String>,
 }
 
 /// Why a file that is due stays.
@@ -142,7 +151,21 @@ impl ClosedFiles {
         {
             outlook.due.push(Due { name, reason: RemovalReason::Age });
         }
+        if !outlook.due.is_empty() {
+            self.look_at_hubs(dir, name, &mut outlook);
+        }
         Ok(outlook)
+    }
+
+    /// Notes whether the hubs have the due file.
+    fn look_at_hubs<F: Fs>(&self, dir: &LogDir<F>, name: FileName, outlook: &mut Outlook) {
+        let next = self.names.iter().find(|newer| **newer > name).unwrap_or(&self.current);
+        outlook.ended_s = next.stamp_s();
+        let shipped = Shipped::read(dir.fs(), dir.path());
+        outlook.unshipped = shipped.unshipped(name);
+        if let Shipped::Foreign(reason) = shipped {
+            outlook.shipped_ignored = Some(reason);
+        }
     }
 
     /// Number of files that are older than the limit.

@@ -230,6 +230,27 @@ fn a_file_is_removed_for_any_of_the_reasons() {
     }
 }
 
+/// `.shipped` does not change what is due, and is no part of the log.
+#[test]
+fn a_due_file_that_a_hub_does_not_have_is_noted() {
+    let fs = new_fs();
+    let (mut files, _) = open(&fs);
+    fill(&fs, &mut files, 3);
+    let keep = Keep { days: 0, bytes: 0, files: 1 };
+    let mut acknowledged = "-".to_owned();
+    for _ in 0..2 {
+        let text = format!("{acknowledged} https://hub db1\n");
+        fs.replace(&path(super::shipped::NAME), text.as_bytes(), true).expect("writes");
+        let outlook = files.outlook(&keep).expect("lists");
+        let lack = outlook.unshipped.map(|it| it.to_string());
+        assert_eq!(lack.as_deref(), Some("not shipped to https://hub as db1"));
+        acknowledged = outlook.due[0].name.to_string();
+        assert!(go(&mut files, &keep).expect("goes"));
+    }
+    drop(files);
+    assert_state(&check(&fs, &seal(&fs).1), State::Ok, "a shipper's file is there");
+}
+
 /// The event for which the brake by count gives an allowance.
 #[test]
 fn only_a_file_that_is_full_or_old_is_followed_by_a_due_one() {

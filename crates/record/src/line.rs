@@ -5,6 +5,7 @@
 //! that a newer recorder may add some.
 
 mod read;
+mod values;
 
 use std::borrow::Cow;
 
@@ -12,6 +13,8 @@ use jiff::Timestamp;
 use serde::Deserialize;
 
 use crate::fields::fields;
+
+pub use values::{LineValue, write_field, write_string, write_values};
 
 /// Version of the line format this program knows.
 pub const VERSION: u32 = 1;

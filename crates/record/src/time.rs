@@ -82,6 +82,15 @@ impl TimeFormatter {
         Ok(Self::of(zone))
     }
 
+    /// Times with a fixed offset from UTC. `None`: RFC 3339 has no such offset.
+    pub fn fixed(offset_minutes: i16) -> Option<Self> {
+        if i64::from(offset_minutes).abs() >= MINUTES_PER_DAY {
+            return None;
+        }
+        let offset = jiff::tz::Offset::from_seconds(i32::from(offset_minutes) * 60).ok()?;
+        Some(Self::of(TimeZone::fixed(offset)))
+    }
+
     fn of(zone: TimeZone) -> Self {
         let mut formatter = Self { zone, second_us: 0, text: [b'0'; TIME_BYTES] };
         formatter.set_second(0);

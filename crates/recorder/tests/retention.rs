@@ -4,6 +4,7 @@
 mod support;
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, UNIX_EPOCH};
@@ -174,6 +175,70 @@ fn an_entry_that_is_not_a_file_is_skipped_and_blocks_nothing() {
         1,
         "{texts:?}"
     );
+    drop(writer);
+    arena.remove().expect("removes");
+}
+
+/// The list of a shipper: one hub, which has the log up to this file.
+fn ship(place: &TestLog, acknowledged: &str) {
+    let path = place.log.join(tacho_logdir::shipped::NAME);
+    fs::write(&path, format!("{acknowledged} https://hub db1\n")).expect("writes");
+    let mode = fs::Permissions::from_mode(tacho_logdir::shipped::MODE);
+    fs::set_permissions(&path, mode).expect("changes");
+}
+
+#[test]
+fn files_that_a_hub_does_not_have_stay_for_any_reason() {
+    let place = place();
+    fill(&place);
+    let arena = place.arena();
+    let control = Arc::new(Control::default());
+    control.set(Setting::Format, 0);
+    let (mut writer, status) = place.writer_with(arena.arena(), OLD_COUNT, control.clone());
+    let removed = || status.files_removed.load(Ordering::Relaxed);
+    let mut run = || (0..30).for_each(|_| assert!(writer.round()));
+    ship(&place, "-");
+    control.set(Setting::RetentionBytes, 1);
+    control.set(Setting::RetentionFiles, 1);
+    control.set(Setting::RetentionDays, 1);
+    control.retain_now.store(true, Ordering::Relaxed);
+    control.retain_files_now.store(true, Ordering::Relaxed);
+    run();
+    assert_eq!(removed(), 0);
+    let warnings = place.said(Severity::Warning);
+    assert!(warnings[0].contains("is not shipped to https://hub as db1"), "{warnings:?}");
+    assert_eq!(warnings.len(), 1, "{warnings:?}");
+
+    // The hub has three files. Any change of a limit is a reason to look.
+    ship(&place, "audit-20200101T000300Z-000003");
+    control.set(Setting::RetentionDays, 2);
+    run();
+    assert_eq!(removed(), 3);
+    let is_bare = |line: &String| line.ends_with("\"new_value\":\"size\"}");
+    assert!(first_lines(&place, "file_removed").iter().all(is_bare));
+
+    // A file that SQL may have created is ignored.
+    let path = place.log.join(tacho_logdir::shipped::NAME);
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).expect("changes");
+    control.set(Setting::RetentionDays, 3);
+    (0..2).for_each(|_| run());
+    assert!(removed() > 5, "{}", removed());
+    let warnings = place.said(Severity::Warning);
+    let ignored = warnings.iter().filter(|text| text.contains("its mode is 0644; it is ignored"));
+    assert_eq!(ignored.count(), 1, "{warnings:?}");
+
+    // With the other value they are removed, and the line says what was lost.
+    ship(&place, "-");
+    let before = removed();
+    control.set(Setting::RetentionUnshipped, 1);
+    run();
+    assert!(removed() > before);
+    let lines = first_lines(&place, "file_removed");
+    let last = lines.last().expect("a line");
+    assert!(last.ends_with("\"new_value\":\"size, not shipped to https://hub as db1\"}"), "{last}");
+    let warnings = place.said(Severity::Warning);
+    let last = warnings.last().expect("a warning");
+    assert!(last.ends_with("(tacho_retention_bytes), not shipped to https://hub as db1"), "{last}");
     drop(writer);
     arena.remove().expect("removes");
 }

@@ -83,6 +83,9 @@ settings! {
         "Remove the oldest closed files while the log is larger, bytes; 0 = keep them";
     RetentionFiles = Spec::number("retention_files", Unit::Files, 0, [0, 1_000_000]),
         "Remove the oldest closed files while there are more than this; 0 = keep them";
+    RetentionUnshipped = Spec::choice("retention_unshipped", &["KEEP", "REMOVE"]),
+        "Closed files that a hub of `tacho ship` has not acknowledged: KEEP them until less than 5 \
+         per cent of the file system is free, or REMOVE them as the others";
     Compression = Spec::choice("compression", &["NONE", "ZSTD"]),
         "Compression of closed files: NONE, or ZSTD in the background";
     EncryptionRecipientsFile = Spec::text("encryption_recipients_file", Content::Path, ""),

@@ -67,6 +67,7 @@ fn the_format_is_known_before_files_move() {
         Setting::RetentionDays,
         Setting::RetentionBytes,
         Setting::RetentionFiles,
+        Setting::RetentionUnshipped,
         Setting::Compression,
         Setting::EncryptionRecipientsFile,
     ];

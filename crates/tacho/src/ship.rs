@@ -70,6 +70,7 @@ pub fn run(args: &ShipArgs) -> Result<Verdict, ShipError> {
         bytes_per_second: args.max_rate.unwrap_or(0),
         give_up_after: args.give_up_after,
         state: args.state.clone(),
+        retain: !args.no_retain,
         host,
         stop: Arc::clone(&stop),
         report: say::reporter(),

@@ -16,12 +16,14 @@ const BATCH_MS = 150;
 
 /**
  * Follows new records while `question` is not `null`. `onOpen` runs whenever the stream begins
- * anew: what came in between has to be fetched.
+ * anew: what came in between has to be fetched. `onMissed` gets the number of records that the hub
+ * has left out because there were too many.
  */
 export function createTail(
   question: Accessor<Question | null>,
   onRecords: (records: LogRecord[]) => void,
   onOpen: () => void,
+  onMissed: (count: number) => void,
 ): Accessor<TailState> {
   const [state, setState] = createSignal<TailState>("off");
   let source: EventSource | undefined;
@@ -56,7 +58,17 @@ export function createTail(
       onOpen();
     });
     source.addEventListener("record", take);
-    source.addEventListener("error", () => {
+    source.addEventListener("lag", (event: MessageEvent<string>) => {
+      const { missed } = JSON.parse(event.data) as { missed?: number };
+      if (missed !== undefined && missed > 0) {
+        onMissed(missed);
+      }
+    });
+    source.addEventListener("error", (event) => {
+      // The hub also sends events of this name: a query has failed, and is tried again.
+      if (event instanceof MessageEvent) {
+        return;
+      }
       setState("connecting");
       // An EventSource hides the reason; if the session has ended, this leads to the sign-in.
       void fetchMe().catch(() => {});

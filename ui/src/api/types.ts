@@ -47,6 +47,10 @@ export interface LogRecord {
   action?: string;
   object?: string;
   detail?: string;
+  /** Of `start` lines: product and version. */
+  server_version?: string;
+  /** A line that is no record: then the other fields are missing. */
+  raw?: string;
   /** Fields that a later version adds, and the companions `…_b64`. */
   [field: string]: unknown;
 }
@@ -78,7 +82,9 @@ export type Role = "agent" | "viewer" | "auditor" | "admin";
 
 export interface Me {
   user: string;
-  role: Role;
+  /** All roles as one text: `admin+auditor`. */
+  role: string;
+  roles: Role[];
   /** The servers that this account may see; `null`: all. */
   servers: string[] | null;
   csrf: string;
@@ -98,8 +104,9 @@ export interface Shipper {
   version?: string;
   last_seen?: string | null;
   behind_bytes?: number;
-  recorder?: boolean;
-  free_bytes?: number;
+  recorder?: boolean | null;
+  free_bytes?: number | null;
+  clock_skew_s?: number;
   problems?: Problem[];
 }
 
@@ -118,8 +125,11 @@ export interface Server {
   unsealed_bytes: number;
   lost: number;
   gaps: number;
-  seal: SealState;
+  /** `null`: nothing is verified yet. */
+  seal: SealState | null;
   seal_message?: string | null;
+  /** What the verification found, the first ones. */
+  findings?: string[];
   shipper?: Shipper | null;
   bytes: number;
 }
@@ -177,6 +187,7 @@ export interface TopRow {
 }
 
 export interface Top {
+  /** How many values there are. */
   total: number;
   rows: TopRow[];
 }
@@ -206,8 +217,8 @@ export interface RecordAnswer {
   generation: number;
   file: string;
   offset: number;
-  /** The line as it is in the file. */
-  bytes: string;
+  /** The line as it is in the file; `null`: it is too long, or the role does not permit it. */
+  bytes: string | null;
   proof: Proof;
   neighbours: { before: number | null; after: number | null };
 }
@@ -227,4 +238,5 @@ export interface Alert {
   count: number;
   examples: unknown[];
   note?: string | null;
+  acknowledged_by?: string | null;
 }

@@ -4,7 +4,10 @@ import { Icon } from "./Icon.tsx";
 /** A modal dialog; Escape and a click beside it close it. */
 export function Dialog(props: { title: string; close: () => void; children: JSX.Element }) {
   let dialog: HTMLDialogElement | undefined;
-  onMount(() => dialog?.showModal());
+  onMount(() => {
+    dialog?.showModal();
+    dialog?.querySelector<HTMLElement>("textarea, input")?.focus();
+  });
   return (
     // biome-ignore lint/a11y/useKeyWithClickEvents: Escape closes every dialog
     <dialog
@@ -14,7 +17,7 @@ export function Dialog(props: { title: string; close: () => void; children: JSX.
       onClose={() => props.close()}
       onClick={(event) => event.target === dialog && dialog?.close()}
     >
-      <div class="dialog-body">
+      <div class="dialog-body" tabindex="-1" autofocus>
         <div class="dialog-head">
           <h2>{props.title}</h2>
           <button

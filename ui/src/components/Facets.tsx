@@ -14,9 +14,10 @@ export const FACETS: [string, string][] = [
   ["db", "Database"],
   ["sql_command", "Kind of statement"],
   ["errno", "Error"],
+  ["table", "Table"],
   ["host", "Host"],
-  ["ip", "Address"],
   ["program", "Program"],
+  ["server", "Server"],
 ];
 
 const SHOWN = 5;
@@ -67,7 +68,7 @@ function Facet(props: FacetProps) {
   return (
     <Show when={named().length > 0}>
       <section class="facet" aria-label={props.title}>
-        <h3>{props.title}</h3>
+        <h2>{props.title}</h2>
         <ul>
           <For each={shown()}>
             {(one) => (

@@ -1,8 +1,8 @@
 import { For, Show } from "solid-js";
 import type { Proof, RecordAnswer } from "../api/types.ts";
-import { integer } from "../lib/format.ts";
 import { dateTime, parseInstant } from "../lib/time.ts";
 import { Icon, type IconName } from "./Icon.tsx";
+import { Raw } from "./Raw.tsx";
 import { Text } from "./Text.tsx";
 
 interface Verdict {
@@ -33,6 +33,9 @@ const VERDICTS: Record<Proof["state"], Verdict> = {
   },
 };
 
+/** Shown elsewhere on the card. */
+const LEFT_OUT = new Set(["text", "origin"]);
+
 function facts(proof: Proof): [string, string][] {
   const parts: [string, Record<string, unknown> | null | undefined][] = [
     ["frame", proof.frame],
@@ -40,10 +43,10 @@ function facts(proof: Proof): [string, string][] {
   ];
   return parts.flatMap(([prefix, part]) =>
     Object.entries(part ?? {})
-      .filter(([, value]) => value !== null && typeof value !== "object")
+      .filter(([name, value]) => value !== null && typeof value !== "object" && !LEFT_OUT.has(name))
       .map(([name, value]): [string, string] => [
-        `${prefix} ${name.replaceAll("_", " ")}`,
-        shown(value),
+        `${prefix} ${name.replace(/_s$/, "").replaceAll("_", " ")}`,
+        name === "time_s" ? dateTime(Number(value) * 1e6) : shown(value),
       ]),
   );
 }
@@ -53,7 +56,10 @@ function shown(value: unknown): string {
   if (at !== null) {
     return dateTime(at, 6);
   }
-  return typeof value === "number" ? integer(value) : String(value);
+  if (typeof value === "boolean") {
+    return value ? "yes" : "no";
+  }
+  return String(value);
 }
 
 /** Whether the record can be proven, and where it lies in the evidence. */
@@ -73,13 +79,13 @@ export function ProofCard(props: { answer: RecordAnswer }) {
       </div>
       <dl class="facts">
         <dt>seq</dt>
-        <dd class="num">{integer(props.answer.record.seq)}</dd>
+        <dd class="num">{props.answer.record.seq}</dd>
         <dt>file</dt>
         <dd class="mono">
           <Text value={props.answer.file} />
         </dd>
         <dt>offset</dt>
-        <dd class="num">{integer(props.answer.offset)}</dd>
+        <dd class="num">{props.answer.offset}</dd>
         <dt>generation</dt>
         <dd class="num">{props.answer.generation}</dd>
         <Show when={proof().key}>
@@ -103,6 +109,9 @@ export function ProofCard(props: { answer: RecordAnswer }) {
           )}
         </For>
       </dl>
+      <Show when={typeof proof().checkpoint?.text === "string" && proof().checkpoint?.text}>
+        {(text) => <Raw title="Signed checkpoint" text={String(text())} />}
+      </Show>
     </section>
   );
 }

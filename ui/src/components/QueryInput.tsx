@@ -10,10 +10,7 @@ interface Props {
 }
 
 /** The query before, at and after the place of an error, if the hub names it: in characters. */
-function place(error: Error | undefined, text: string): [string, string, string] | null {
-  if (!(error instanceof ApiError)) {
-    return null;
-  }
+function place(error: ApiError, text: string): [string, string, string] | null {
   const { position, length } = error.fields;
   if (typeof position !== "number") {
     return null;
@@ -32,69 +29,71 @@ function words(error: ApiError): string {
     : error.message;
 }
 
-/** The input of the search language: suggests names of fields, shows errors at their place. */
-export function QueryInput(props: Props) {
-  let input: HTMLInputElement | undefined;
-  const [text, setText] = createSignal(props.value);
+/** The text while it is typed, and the names of fields that fit the word at the caret. */
+function createTyping(value: () => string, input: () => HTMLInputElement | undefined) {
+  const [text, setText] = createSignal(value());
   const [at, setAt] = createSignal(-1);
   const [isAsking, setAsking] = createSignal(false);
-  createEffect(on(() => props.value, setText, { defer: true }));
-
-  const word = () => {
-    text();
-    const caret = input?.selectionStart ?? text().length;
-    return /(?:^|[\s(-])([a-z_]{1,24})$/.exec(text().slice(0, caret))?.[1] ?? "";
-  };
+  createEffect(on(value, setText, { defer: true }));
+  const caret = () => input()?.selectionStart ?? text().length;
+  const word = () => /(?:^|[\s(-])([a-z_]{1,24})$/.exec(text().slice(0, caret()))?.[1] ?? "";
   const found = () => {
-    const begin = word();
-    return begin === "" || !isAsking()
+    const begin = text() === "" || !isAsking() ? "" : word();
+    return begin === ""
       ? []
       : SEARCH_FIELDS.filter((one) => one.name.startsWith(begin) && one.name !== begin).slice(0, 8);
   };
-  const accept = (name: string) => {
-    const caret = input?.selectionStart ?? text().length;
-    const begin = caret - word().length;
-    const next = `${text().slice(0, begin)}${name}:${text().slice(caret)}`;
+  const type = (next: string) => {
     setText(next);
-    setAsking(false);
+    setAsking(true);
     setAt(-1);
+  };
+  const accept = (name: string) => {
+    const begin = caret() - word().length;
+    const end = begin + name.length + 1;
+    setText(`${text().slice(0, begin)}${name}:${text().slice(caret())}`);
+    setAsking(false);
     queueMicrotask(() => {
-      input?.focus();
-      input?.setSelectionRange(begin + name.length + 1, begin + name.length + 1);
+      input()?.focus();
+      input()?.setSelectionRange(end, end);
     });
   };
   const onKeyDown = (event: KeyboardEvent) => {
     const list = found();
-    if (event.key === "ArrowDown" || event.key === "ArrowUp") {
-      if (list.length > 0) {
-        const step = event.key === "ArrowDown" ? 1 : -1;
-        setAt((now) => (now + step + list.length + 1) % (list.length + 1));
-        event.preventDefault();
-      } else if (event.key === "ArrowDown") {
-        document.querySelector<HTMLElement>(".list")?.focus();
-        event.preventDefault();
-      }
+    const step = event.key === "ArrowDown" ? 1 : event.key === "ArrowUp" ? -1 : 0;
+    const chosen = list[at()] ?? (event.key === "Tab" ? list[0] : undefined);
+    if (step !== 0 && list.length > 0) {
+      setAt((now) => (now + step + list.length + 1) % (list.length + 1));
+    } else if (step > 0) {
+      document.querySelector<HTMLElement>(".list")?.focus();
+    } else if (chosen && (event.key === "Enter" || event.key === "Tab")) {
+      accept(chosen.name);
+    } else if (event.key === "Escape" && list.length > 0) {
+      setAsking(false);
+    } else if (event.key === "Escape") {
+      input()?.blur();
+    } else {
       return;
     }
-    const chosen = list[at()] ?? (event.key === "Tab" ? list[0] : undefined);
-    if (chosen && (event.key === "Enter" || event.key === "Tab")) {
-      accept(chosen.name);
-      event.preventDefault();
-    } else if (event.key === "Escape") {
-      if (list.length > 0) {
-        setAsking(false);
-      } else {
-        input?.blur();
-      }
-      event.preventDefault();
-    }
+    event.preventDefault();
   };
+  return { text, type, at, found, accept, onKeyDown, end: () => setAsking(false) };
+}
+
+/** The input of the search language: suggests names of fields, shows errors at their place. */
+export function QueryInput(props: Props) {
+  let input: HTMLInputElement | undefined;
+  const typing = createTyping(
+    () => props.value,
+    () => input,
+  );
+  const rejected = () =>
+    props.error instanceof ApiError && props.error.status === 400 ? props.error : undefined;
   const submit = (event: Event) => {
     event.preventDefault();
-    setAsking(false);
-    props.onSearch(text().trim());
+    typing.end();
+    props.onSearch(typing.text().trim());
   };
-  const wrong = () => place(props.error, props.value);
   return (
     <search class="query">
       <form onSubmit={submit}>
@@ -107,48 +106,50 @@ export function QueryInput(props: Props) {
             type="text"
             role="combobox"
             aria-label="Search"
-            aria-expanded={found().length > 0}
+            aria-expanded={typing.found().length > 0}
             aria-controls="search-fields"
-            aria-invalid={props.error instanceof ApiError && props.error.status === 400}
+            aria-invalid={rejected() !== undefined}
             aria-describedby="search-error"
             placeholder='user:app errno:>0 time:>2s table:shop.orders "text"'
             autocomplete="off"
             autocapitalize="off"
             spellcheck={false}
-            value={text()}
-            onInput={(event) => {
-              setText(event.currentTarget.value);
-              setAsking(true);
-              setAt(-1);
-            }}
-            onBlur={() => setAsking(false)}
-            onKeyDown={onKeyDown}
+            value={typing.text()}
+            onInput={(event) => typing.type(event.currentTarget.value)}
+            onBlur={typing.end}
+            onKeyDown={typing.onKeyDown}
           />
-          <Show when={text() === ""} fallback={<Clear clear={() => props.onSearch("")} />}>
+          <Show when={typing.text() === ""} fallback={<Clear clear={() => props.onSearch("")} />}>
             <span class="kbd">/</span>
           </Show>
-          <Show when={found().length > 0}>
-            <Suggestions list={found()} at={at()} accept={accept} />
+          <Show when={typing.found().length > 0}>
+            <Suggestions list={typing.found()} at={typing.at()} accept={typing.accept} />
           </Show>
         </div>
-        <Show when={props.error instanceof ApiError && props.error.status === 400 && props.error}>
-          {(problem) => (
-            <div class="query-error" id="search-error" role="alert">
-              <Show when={wrong()}>
-                {(range) => (
-                  <code>
-                    {range()[0]}
-                    <mark>{range()[1] || " "}</mark>
-                    {range()[2]}
-                  </code>
-                )}
-              </Show>
-              <span>{words(problem())}</span>
-            </div>
-          )}
+        <Show when={rejected()}>
+          {(problem) => <QueryError error={problem()} text={props.value} />}
         </Show>
       </form>
     </search>
+  );
+}
+
+/** What is wrong with a search, and where. */
+function QueryError(props: { error: ApiError; text: string }) {
+  const parts = () => place(props.error, props.text);
+  return (
+    <div class="query-error" id="search-error" role="alert">
+      <Show when={parts()}>
+        {(all) => (
+          <code>
+            {all()[0]}
+            <mark>{all()[1] || " "}</mark>
+            {all()[2]}
+          </code>
+        )}
+      </Show>
+      <span>{words(props.error)}</span>
+    </div>
   );
 }
 

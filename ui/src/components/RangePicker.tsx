@@ -87,7 +87,10 @@ function Custom(props: { close: () => void }) {
           spellcheck={false}
         />
       </label>
-      <Show when={problem()} fallback={<span class="muted small">{zone() && zoneName()}</span>}>
+      <Show
+        when={problem()}
+        fallback={<span class="muted small">Times in {zone() && zoneName()}</span>}
+      >
         <span class="field-error" role="alert">
           {problem()}
         </span>

@@ -1,4 +1,4 @@
-import { createSignal, For, type JSX, Show } from "solid-js";
+import { For, type JSX, Show } from "solid-js";
 import type { LogRecord, RecordAnswer, TableUse } from "../api/types.ts";
 import { result, summary } from "../lib/describe.ts";
 import { FIELDS, FILTERABLE, GROUPS, SHOWN_ELSEWHERE } from "../lib/fields.ts";
@@ -9,6 +9,7 @@ import { filter } from "../lib/search-text.ts";
 import { dateTime, parseInstant, zoneName } from "../lib/time.ts";
 import { Icon } from "./Icon.tsx";
 import { ProofCard } from "./ProofCard.tsx";
+import { Raw } from "./Raw.tsx";
 import { Badge } from "./States.tsx";
 import { SqlBlock, Text } from "./Text.tsx";
 import { copy } from "./Toast.tsx";
@@ -24,7 +25,9 @@ export function RecordDetail(props: { answer: RecordAnswer; isNarrow?: boolean }
         <Head record={record()} />
         <Content record={record()} />
         <Fields record={record()} />
-        <Raw bytes={props.answer.bytes} />
+        <Show when={props.answer.bytes}>
+          {(bytes) => <Raw title="Line as it is in the file" text={bytes()} />}
+        </Show>
       </div>
       <div class="record-side">
         <ProofCard answer={props.answer} />
@@ -101,7 +104,7 @@ function Content(props: { record: LogRecord }) {
         </p>
       </Show>
       <Show when={typeof props.record.rewritten_query === "string"}>
-        <h3>Executed instead</h3>
+        <h2>Executed instead</h2>
         <div class="sql-panel inset">
           <SqlBlock sql={String(props.record.rewritten_query)} />
         </div>
@@ -141,7 +144,7 @@ function Fields(props: { record: LogRecord }) {
       <For each={groups(props.record)}>
         {([title, entries]) => (
           <section>
-            <h3>{title}</h3>
+            <h2>{title}</h2>
             <dl class="facts">
               <For each={entries}>
                 {([name, value]) => (
@@ -226,39 +229,5 @@ function Tables(props: { uses: TableUse[] }) {
         )}
       </For>
     </ul>
-  );
-}
-
-function Raw(props: { bytes: string }) {
-  const [isOpen, setOpen] = createSignal(false);
-  return (
-    <section class="raw">
-      <button
-        type="button"
-        class="button plain"
-        aria-expanded={isOpen()}
-        classList={{ turned: isOpen() }}
-        onClick={() => setOpen(!isOpen())}
-      >
-        <Icon name="down" size={14} />
-        Line as it is in the file
-      </button>
-      <Show when={isOpen()}>
-        <div class="sql-panel inset">
-          <pre class="sql">
-            <Text value={props.bytes} />
-          </pre>
-          <button
-            type="button"
-            class="button plain icon"
-            aria-label="Copy the line"
-            title="Copy"
-            onClick={() => void copy(props.bytes, "Line")}
-          >
-            <Icon name="copy" />
-          </button>
-        </div>
-      </Show>
-    </section>
   );
 }

@@ -17,7 +17,7 @@ interface Props {
 
 /** One record in one line, or on narrow screens in two. */
 export function RecordRow(props: Props) {
-  const at = () => parseInstant(props.record.ts) ?? 0;
+  const at = () => parseInstant(props.record.ts ?? "");
   const end = () => result(props.record);
   const text = () => summary(props.record);
   return (
@@ -38,9 +38,9 @@ export function RecordRow(props: Props) {
     >
       <span class="c-time num">
         <Show when={props.hasDay}>
-          <span class="muted">{day(at())} </span>
+          <span class="muted">{day(at() ?? 0)} </span>
         </Show>
-        {clock(at(), 3)}
+        {at() === null ? "–" : clock(at() ?? 0, 3)}
       </span>
       <Show when={props.hasServer}>
         <span class="c-server cut second">

@@ -3,6 +3,7 @@ import { useShortcuts } from "../lib/keyboard.ts";
 import { go, href, place } from "../lib/router.ts";
 import { isPaused, setPaused } from "../lib/scope.ts";
 import { createWatch, WatchContext } from "../lib/servers.ts";
+import { maySearch } from "../lib/session.ts";
 import { AccountMenu } from "./AccountMenu.tsx";
 import { Icon, type IconName, Logo } from "./Icon.tsx";
 import { ShortcutList } from "./ShortcutList.tsx";
@@ -15,6 +16,8 @@ interface Entry {
   key: string;
   /** Pages that lie under it. */
   under: string[];
+  /** Shows records, which an account that only administrates may not see. */
+  isSearch?: boolean;
 }
 
 const ENTRIES: Entry[] = [
@@ -25,6 +28,7 @@ const ENTRIES: Entry[] = [
     icon: "search",
     key: "s",
     under: ["/records", "/connections"],
+    isSearch: true,
   },
   {
     path: "/statements",
@@ -32,10 +36,13 @@ const ENTRIES: Entry[] = [
     icon: "statements",
     key: "t",
     under: ["/statements"],
+    isSearch: true,
   },
   { path: "/servers", label: "Servers", icon: "servers", key: "v", under: ["/servers"] },
   { path: "/alerts", label: "Alerts", icon: "alerts", key: "a", under: ["/alerts"] },
 ];
+
+const entries = () => ENTRIES.filter((entry) => maySearch() || !entry.isSearch);
 
 const isHere = (entry: Entry) =>
   place().path === entry.path || entry.under.some((path) => place().path.startsWith(`${path}/`));
@@ -45,7 +52,7 @@ export function Shell(props: { children: JSX.Element }) {
   const watch = createWatch();
   const [showsKeys, setShowsKeys] = createSignal(false);
   useShortcuts([
-    ...ENTRIES.map((entry) => ({
+    ...entries().map((entry) => ({
       keys: `g ${entry.key}`,
       label: entry.label,
       group: "Go to",
@@ -102,7 +109,7 @@ function focusSearch(): void {
 function Links(props: { class: string; openAlerts: number }) {
   return (
     <nav class={props.class} aria-label="Pages">
-      <For each={ENTRIES}>
+      <For each={entries()}>
         {(entry) => (
           <a
             href={href(entry.path)}

@@ -51,8 +51,9 @@ export function ServerBadge(props: { state: ServerState }) {
   );
 }
 
-export function SealBadge(props: { state: SealState; message?: string | null | undefined }) {
-  const seal = () => SEALS[props.state] ?? SEALS.unsealed;
+export function SealBadge(props: { state: SealState | null; message?: string | null | undefined }) {
+  const none = { tone: "", word: "Not verified yet", icon: "shield" } as const;
+  const seal = () => (props.state === null ? none : (SEALS[props.state] ?? SEALS.unsealed));
   return (
     <Badge tone={seal().tone} title={props.message ?? ""}>
       <Icon name={seal().icon} size={14} />
@@ -69,7 +70,8 @@ export function explain(error: Error): string {
   if (error instanceof ApiError && error.status === 403) {
     return "Your role does not permit reading this.";
   }
-  return error.message;
+  // Messages of the hub are written for logs as well, in lower case.
+  return error.message.charAt(0).toUpperCase() + error.message.slice(1);
 }
 
 export function ErrorBox(props: { error: Error; retry?: () => void }) {

@@ -25,18 +25,53 @@ interface Props<T> {
 /** Rows beyond the visible ones that exist, too, so that a quick scroll shows no holes. */
 const OVERSCAN = 8;
 
+/** Which row a key leads to; `null`: it is not a key of the list. */
+function target(key: string, from: number, count: number, page: number): number | null {
+  const steps: Record<string, number> = {
+    ArrowDown: 1,
+    j: 1,
+    ArrowUp: -1,
+    k: -1,
+    PageDown: page,
+    PageUp: -page,
+    Home: -Number.MAX_SAFE_INTEGER,
+    End: Number.MAX_SAFE_INTEGER,
+  };
+  const step = steps[key];
+  if (step === undefined || count === 0) {
+    return null;
+  }
+  // Without a selection, the first key selects the first row.
+  const begin = from < 0 ? (step > 0 ? -1 : 0) : from;
+  return Math.max(0, Math.min(count - 1, begin + step));
+}
+
+/** Reports the height of an element as long as the component exists. */
+function watchHeight(element: HTMLElement, report: (height: number) => void): void {
+  const observer = new ResizeObserver(() => report(element.clientHeight));
+  observer.observe(element);
+  onCleanup(() => observer.disconnect());
+}
+
+/** Scrolls as little as needed to show a row. */
+function reveal(list: HTMLElement | undefined, index: number, rowHeight: number): void {
+  if (!list || index < 0) {
+    return;
+  }
+  const begin = index * rowHeight;
+  if (begin < list.scrollTop) {
+    list.scrollTop = begin;
+  } else if (begin + rowHeight > list.scrollTop + list.clientHeight) {
+    list.scrollTop = begin + rowHeight - list.clientHeight;
+  }
+}
+
 /** A list of any length: only the visible rows exist. Arrow keys move the selection. */
 export function VirtualList<T>(props: Props<T>) {
   let element: HTMLDivElement | undefined;
   const [top, setTop] = createSignal(0);
   const [height, setHeight] = createSignal(0);
-  onMount(() => {
-    const observer = new ResizeObserver(() => setHeight(element?.clientHeight ?? 0));
-    if (element) {
-      observer.observe(element);
-    }
-    onCleanup(() => observer.disconnect());
-  });
+  onMount(() => element && watchHeight(element, setHeight));
 
   const first = () => Math.max(0, Math.floor(top() / props.rowHeight) - OVERSCAN);
   const last = () =>
@@ -48,41 +83,37 @@ export function VirtualList<T>(props: Props<T>) {
     }
   });
 
-  const show = (index: number) => {
-    if (!element || index < 0) {
-      return;
-    }
-    const begin = index * props.rowHeight;
-    if (begin < element.scrollTop) {
-      element.scrollTop = begin;
-    } else if (begin + props.rowHeight > element.scrollTop + element.clientHeight) {
-      element.scrollTop = begin + props.rowHeight - element.clientHeight;
-    }
-  };
-  createEffect(on(() => props.selected, show));
+  // Records that arrive in front must not move what the reader looks at.
+  createEffect(
+    on(
+      () => props.items,
+      (items, before) => {
+        const known = before?.[0];
+        if (element && known !== undefined && element.scrollTop > 0 && items[0] !== known) {
+          element.scrollTop += Math.max(0, items.indexOf(known)) * props.rowHeight;
+        }
+      },
+    ),
+  );
+
+  createEffect(
+    on(
+      () => props.selected,
+      (index) => reveal(element, index, props.rowHeight),
+    ),
+  );
 
   const onKeyDown = (event: KeyboardEvent) => {
-    const page = Math.max(1, Math.floor(height() / props.rowHeight) - 1);
-    const steps: Record<string, number> = {
-      ArrowDown: 1,
-      j: 1,
-      ArrowUp: -1,
-      k: -1,
-      PageDown: page,
-      PageUp: -page,
-      Home: -Number.MAX_SAFE_INTEGER,
-      End: Number.MAX_SAFE_INTEGER,
-    };
-    const step = steps[event.key];
-    if (step !== undefined && props.items.length > 0) {
-      const from = props.selected < 0 ? (step > 0 ? -1 : 0) : props.selected;
-      props.onSelect(Math.max(0, Math.min(props.items.length - 1, from + step)));
+    const next = target(event.key, props.selected, props.items.length, pageRows());
+    if (next !== null) {
+      props.onSelect(next);
       event.preventDefault();
     } else if (event.key === "Enter" && props.selected >= 0) {
       props.onOpen?.(props.selected);
       event.preventDefault();
     }
   };
+  const pageRows = () => Math.max(1, Math.floor(height() / props.rowHeight) - 1);
   const index = (offset: Accessor<number>) => () => first() + offset();
   return (
     <div
@@ -95,8 +126,16 @@ export function VirtualList<T>(props: Props<T>) {
       onScroll={() => setTop(element?.scrollTop ?? 0)}
       onKeyDown={onKeyDown}
     >
-      <div class="list-space" style={{ height: `${props.items.length * props.rowHeight}px` }}>
-        <div class="list-rows" style={{ transform: `translateY(${first() * props.rowHeight}px)` }}>
+      <div
+        class="list-space"
+        role="presentation"
+        style={{ height: `${props.items.length * props.rowHeight}px` }}
+      >
+        <div
+          class="list-rows"
+          role="presentation"
+          style={{ transform: `translateY(${first() * props.rowHeight}px)` }}
+        >
           <For each={visible()}>{(item, offset) => props.row(item, index(offset))}</For>
         </div>
       </div>

@@ -10,6 +10,9 @@ export interface Summary {
 const words = (text: string) => ({ text, isSql: false });
 
 export function summary(record: LogRecord): Summary {
+  if (record.raw !== undefined) {
+    return words(record.raw);
+  }
   switch (record.event) {
     case "statement":
     case "table":
@@ -28,7 +31,7 @@ export function summary(record: LogRecord): Summary {
           (record.cause ? ` (${record.cause})` : ""),
       );
     case "start":
-      return words("Recorder started");
+      return words(["Recorder started", record.server_version].filter(Boolean).join(": "));
     case "stop":
       return words("Recorder stopped");
     case "config":
@@ -67,6 +70,9 @@ function statement(record: LogRecord): Summary {
 
 /** The word and color for how a record ended. */
 export function result(record: LogRecord): { word: string; tone: "ok" | "warn" | "bad" | "" } {
+  if (record.raw !== undefined) {
+    return { word: "unreadable", tone: "bad" };
+  }
   if (record.event === "connect_failed") {
     return { word: String(record.errno ?? "failed"), tone: "bad" };
   }

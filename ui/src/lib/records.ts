@@ -1,5 +1,5 @@
 import { type Accessor, createEffect, createSignal, on, onCleanup, untrack } from "solid-js";
-import { isAbort } from "../api/client.ts";
+import { isAbort, reachable, UnreachableError } from "../api/client.ts";
 import { fetchRecords, type RecordsQuery } from "../api/queries.ts";
 import type { LogRecord } from "../api/types.ts";
 
@@ -59,6 +59,13 @@ export function createRecords(key: Accessor<RecordsQuery>): RecordPages {
     on([() => JSON.stringify(key()), round], () => {
       setStale(true);
       void load(null);
+    }),
+  );
+  createEffect(
+    on(reachable, (isBack) => {
+      if (isBack && untrack(error) instanceof UnreachableError) {
+        setRound((n) => n + 1);
+      }
     }),
   );
   onCleanup(() => controller.abort());

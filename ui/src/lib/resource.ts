@@ -1,5 +1,5 @@
 import { type Accessor, createEffect, createSignal, on, onCleanup, untrack } from "solid-js";
-import { isAbort, UnreachableError } from "../api/client.ts";
+import { ApiError, isAbort } from "../api/client.ts";
 
 /** The answer to a question that changes: the newest data, and what is going on. */
 export interface Query<T> {
@@ -23,7 +23,7 @@ const RETRY_MOST_MS = 10_000;
 
 /**
  * Asks whenever `key` changes and aborts the previous request. `null` asks nothing. If the hub does
- * not answer, it is asked again with growing pauses.
+ * not answer, or fails, it is asked again with growing pauses.
  */
 export function createQuery<K, T>(
   key: Accessor<K | null>,
@@ -65,7 +65,9 @@ export function createQuery<K, T>(
         return;
       }
       setError(problem instanceof Error ? problem : new Error(String(problem)));
-      if (problem instanceof UnreachableError) {
+      // What is wrong with the question itself stays wrong.
+      const isTransient = problem instanceof ApiError ? problem.status >= 500 : true;
+      if (isTransient) {
         later(pause);
         pause = Math.min(pause * 2, RETRY_MOST_MS);
       }

@@ -53,5 +53,6 @@ export async function leave(): Promise<void> {
   }
 }
 
-/** Whether the account may read the text of statements. */
-export const readsStatements = () => me()?.role === "auditor";
+/** Whether the account may search records; one that only administrates may not. */
+export const maySearch = () =>
+  (me()?.roles ?? []).some((role) => role === "viewer" || role === "auditor");

@@ -123,6 +123,13 @@ function Item(props: { alert: Alert; acknowledge: () => void }) {
           {(note) => (
             <blockquote class="alert-note">
               <Text value={note()} />
+              <Show when={alert().acknowledged_by}>
+                {(who) => (
+                  <p class="muted small">
+                    <Text value={who()} />
+                  </p>
+                )}
+              </Show>
             </blockquote>
           )}
         </Show>

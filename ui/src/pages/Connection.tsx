@@ -1,4 +1,5 @@
 import { createMemo, createSignal, For, Show } from "solid-js";
+import { Crumbs } from "../components/Crumbs.tsx";
 import { Icon } from "../components/Icon.tsx";
 import { Page } from "../components/Page.tsx";
 import { Empty, ErrorBox } from "../components/States.tsx";
@@ -6,7 +7,7 @@ import { Text } from "../components/Text.tsx";
 import { VirtualList } from "../components/VirtualList.tsx";
 import { duration, integer } from "../lib/format.ts";
 import { recordHref } from "../lib/links.ts";
-import { createRecords } from "../lib/records.ts";
+import { createRecords, type RecordPages } from "../lib/records.ts";
 import { go, href } from "../lib/router.ts";
 import { dateTime } from "../lib/time.ts";
 import { steps, type Totals, totals } from "../lib/timeline.ts";
@@ -34,37 +35,19 @@ export default function Connection(props: Props) {
     order: "asc" as const,
     limit: PAGE,
   }));
-  const all = createMemo(() => steps(pages.records()));
-  const sum = createMemo(() => totals(all()));
-  const [selected, setSelected] = createSignal(-1);
-  const open = (index: number) => {
-    const step = all()[index];
-    if (step?.kind === "record") {
-      go(recordHref(step.record));
-    }
-  };
-  const select = (index: number) => {
-    // A second click on the selected line opens it.
-    if (index === selected()) {
-      open(index);
-    }
-    setSelected(index);
-  };
   return (
     <Page
       title={`Connection ${props.conn}`}
       isUnscoped
       class="search"
       crumbs={
-        <span class="crumbs">
-          <a href={href("/search")}>Search</a>
-          <span class="at">/</span>
-          <a class="cut" href={href("/search", { server: props.server })}>
-            <Text value={props.server} />
-          </a>
-          <span class="at">/</span>
-          <span class="num">Connection {props.conn}</span>
-        </span>
+        <Crumbs
+          path={[
+            { text: "Search", href: href("/search") },
+            { text: props.server, href: href("/search", { server: props.server }) },
+            { text: `Connection ${props.conn}` },
+          ]}
+        />
       }
       actions={
         <a class="button" href={href("/search", { server: props.server, q: q() })}>
@@ -86,37 +69,62 @@ export default function Connection(props: Props) {
           </Show>
         }
       >
-        <Head sum={sum()} isComplete={pages.isComplete()} />
-        <section class="panel lane-panel" aria-label="Over time">
-          <Lane
-            steps={all()}
-            from={sum().from}
-            to={sum().to}
-            selected={selected()}
-            onSelect={setSelected}
-          />
-        </section>
-        <section class="panel results" aria-label="Events">
-          <VirtualList
-            label="Events of the connection"
-            items={all()}
-            rowHeight={ROW}
-            selected={selected()}
-            onSelect={setSelected}
-            onOpen={open}
-            onEnd={pages.more}
-            row={(step, index) => (
-              <StepRow
-                step={step}
-                index={index}
-                isSelected={selected() === index()}
-                onSelect={select}
-              />
-            )}
-          />
-        </section>
+        <Timeline pages={pages} />
       </Show>
     </Page>
+  );
+}
+
+/** Figures, the line of all statements, and the list. */
+function Timeline(props: { pages: RecordPages }) {
+  const all = createMemo(() => steps(props.pages.records()));
+  const sum = createMemo(() => totals(all()));
+  const [selected, setSelected] = createSignal(-1);
+  const open = (index: number) => {
+    const step = all()[index];
+    if (step?.kind === "record") {
+      go(recordHref(step.record));
+    }
+  };
+  const select = (index: number) => {
+    // A second click on the selected line opens it.
+    if (index === selected()) {
+      open(index);
+    }
+    setSelected(index);
+  };
+  return (
+    <>
+      <Head sum={sum()} isComplete={props.pages.isComplete()} />
+      <section class="panel lane-panel" aria-label="Over time">
+        <Lane
+          steps={all()}
+          from={sum().from}
+          to={sum().to}
+          selected={selected()}
+          onSelect={setSelected}
+        />
+      </section>
+      <section class="panel results" aria-label="Events">
+        <VirtualList
+          label="Events of the connection"
+          items={all()}
+          rowHeight={ROW}
+          selected={selected()}
+          onSelect={setSelected}
+          onOpen={open}
+          onEnd={props.pages.more}
+          row={(step, index) => (
+            <StepRow
+              step={step}
+              index={index}
+              isSelected={selected() === index()}
+              onSelect={select}
+            />
+          )}
+        />
+      </section>
+    </>
   );
 }
 

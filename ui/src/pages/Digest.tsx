@@ -1,4 +1,4 @@
-import { For, Show } from "solid-js";
+import { createSignal, For, Show } from "solid-js";
 import {
   fetchFacets,
   fetchHistogram,
@@ -7,7 +7,8 @@ import {
   type RecordsQuery,
   type TopQuery,
 } from "../api/queries.ts";
-import type { FacetValue, TopRow } from "../api/types.ts";
+import type { Facets, FacetValue, LogRecord, TopRow } from "../api/types.ts";
+import { Crumbs } from "../components/Crumbs.tsx";
 import { Histogram } from "../components/Histogram.tsx";
 import { Icon } from "../components/Icon.tsx";
 import { Page } from "../components/Page.tsx";
@@ -16,15 +17,17 @@ import { Share } from "../components/Spark.tsx";
 import { Empty, ErrorBox } from "../components/States.tsx";
 import { SqlBlock, Text } from "../components/Text.tsx";
 import { copy } from "../components/Toast.tsx";
+import { VirtualList } from "../components/VirtualList.tsx";
 import { compact, duration, integer, percent } from "../lib/format.ts";
 import { recordHref } from "../lib/links.ts";
+import { rowHeight } from "../lib/narrow.ts";
 import { createQuery } from "../lib/resource.ts";
 import { go, href } from "../lib/router.ts";
 import { refreshMs, scope, servers } from "../lib/scope.ts";
 import { filter } from "../lib/search-text.ts";
 
 const EXAMPLES = 25;
-const FIELDS = "user,db,host,ip,errno";
+const FIELDS = "user,db,host,errno";
 
 /** One shape of statement: what it costs, who sends it, and whole examples. */
 export default function Digest(props: { digest: string }) {
@@ -48,11 +51,12 @@ export default function Digest(props: { digest: string }) {
     <Page
       title="Statement"
       crumbs={
-        <span class="crumbs">
-          <a href={href("/statements")}>Statements</a>
-          <span class="at">/</span>
-          <span class="mono cut">{props.digest.replace(/^\d+:/, "").slice(0, 12)}</span>
-        </span>
+        <Crumbs
+          path={[
+            { text: "Statements", href: href("/statements") },
+            { text: props.digest.replace(/^\d+:/, "").slice(0, 12), isCode: true },
+          ]}
+        />
       }
       actions={
         <a class="button" href={href("/search", { q: q() })}>
@@ -86,65 +90,91 @@ export default function Digest(props: { digest: string }) {
             <Histogram data={histogram.data()} isStale={histogram.stale()} />
           </div>
         </section>
-        <div class="digest-facets">
-          <Values
-            title="Users"
-            field="user"
-            q={q()}
-            values={facets.data()?.fields.user}
-            total={facets.data()?.total ?? 0}
-          />
-          <Values
-            title="Databases"
-            field="db"
-            q={q()}
-            values={facets.data()?.fields.db}
-            total={facets.data()?.total ?? 0}
-          />
-          <Values
-            title="Hosts"
-            field="host"
-            q={q()}
-            values={facets.data()?.fields.host}
-            total={facets.data()?.total ?? 0}
-          />
-          <Values
-            title="Errors"
-            field="errno"
-            q={q()}
-            values={facets.data()?.fields.errno}
-            total={facets.data()?.total ?? 0}
-          />
-        </div>
-        <section class="panel" aria-label="Examples">
-          <div class="panel-head">
-            <h2>Newest executions</h2>
-          </div>
-          <div class="plain-list">
-            <RecordHead hasServer={servers().length !== 1} hasDay={false} />
-            <For
-              each={examples.data()?.records ?? []}
-              fallback={
-                <Show when={examples.data()}>
-                  <Empty title="None in this range" />
-                </Show>
-              }
-            >
-              {(record, index) => (
-                <RecordRow
-                  record={record}
-                  index={index}
-                  isSelected={false}
-                  hasServer={servers().length !== 1}
-                  hasDay={false}
-                  onSelect={() => go(recordHref(record))}
-                />
-              )}
-            </For>
-          </div>
-        </section>
+        <Users q={q()} facets={facets.data()} />
+        <ExamplesPanel records={examples.data()?.records} />
       </div>
     </Page>
+  );
+}
+
+const FACETS: [string, string][] = [
+  ["user", "Users"],
+  ["db", "Databases"],
+  ["host", "Hosts"],
+  ["errno", "Errors"],
+];
+
+/** Where the statement comes from, and how it fails. */
+function Users(props: { q: string; facets: Facets | undefined }) {
+  return (
+    <div class="digest-facets">
+      <For each={FACETS}>
+        {([field, title]) => (
+          <Values
+            title={title}
+            field={field}
+            q={props.q}
+            values={props.facets?.fields[field]}
+            total={props.facets?.total ?? 0}
+          />
+        )}
+      </For>
+    </div>
+  );
+}
+
+function ExamplesPanel(props: { records: LogRecord[] | undefined }) {
+  return (
+    <section class="panel" aria-label="Examples">
+      <div class="panel-head">
+        <h2>Newest executions</h2>
+      </div>
+      <div class="plain-list">
+        <RecordHead hasServer={servers().length !== 1} hasDay={false} />
+        <Show
+          when={(props.records ?? []).length > 0}
+          fallback={
+            <Show when={props.records}>
+              <Empty title="None in this range" />
+            </Show>
+          }
+        >
+          <Examples records={props.records ?? []} />
+        </Show>
+      </div>
+    </section>
+  );
+}
+
+function Examples(props: { records: LogRecord[] }) {
+  const [selected, setSelected] = createSignal(-1);
+  const open = (index: number) => {
+    const record = props.records[index];
+    if (record) {
+      go(recordHref(record));
+    }
+  };
+  return (
+    <div style={{ height: `${props.records.length * rowHeight()}px` }} class="plain-rows">
+      <VirtualList
+        label="Newest executions"
+        items={props.records}
+        rowHeight={rowHeight()}
+        selected={selected()}
+        onSelect={setSelected}
+        onOpen={open}
+        row={(record, index) => (
+          <RecordRow
+            record={record}
+            index={index}
+            isSelected={selected() === index()}
+            hasServer={servers().length !== 1}
+            hasDay={false}
+            onSelect={open}
+          />
+        )}
+      />
+    </div>
   );
 }
 

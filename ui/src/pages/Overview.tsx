@@ -7,6 +7,7 @@ import { ErrorBox } from "../components/States.tsx";
 import { duration, rate } from "../lib/format.ts";
 import { createQuery } from "../lib/resource.ts";
 import { isCurrent, refreshMs, scope } from "../lib/scope.ts";
+import { maySearch } from "../lib/session.ts";
 import { parseInstant, SECOND } from "../lib/time.ts";
 import { AlertsPanel } from "./overview/AlertsPanel.tsx";
 import { ServersPanel } from "./overview/ServersPanel.tsx";
@@ -14,26 +15,32 @@ import { TopPanel } from "./overview/TopPanel.tsx";
 
 /** Everything at a glance: load, errors, latency, the state of servers, what costs most. */
 export default function Overview() {
-  const query = createQuery(scope, fetchOverview, { every: refreshMs });
+  const query = createQuery(() => (maySearch() ? scope() : null), fetchOverview, {
+    every: refreshMs,
+  });
   return (
-    <Page title="Overview">
+    <Page title="Overview" isUnscoped={!maySearch()}>
       <Show when={query.error()}>
         {(error) => <ErrorBox error={error()} retry={query.reload} />}
       </Show>
       <div class="overview">
-        <div class="overview-column">
-          <div class="overview-charts">
-            <Charts data={query.data()} isStale={query.stale()} />
+        <Show when={maySearch()}>
+          <div class="overview-column">
+            <div class="overview-charts">
+              <Charts data={query.data()} isStale={query.stale()} />
+            </div>
+            <TopPanel by="digest" title="Statements by time" />
           </div>
-          <TopPanel by="digest" title="Statements by time" />
-        </div>
+        </Show>
         <div class="overview-column">
           <div class="overview-watch">
             <ServersPanel />
             <AlertsPanel />
           </div>
-          <TopPanel by="user" title="Users by time" />
-          <TopPanel by="db" title="Databases by time" />
+          <Show when={maySearch()}>
+            <TopPanel by="user" title="Users by time" />
+            <TopPanel by="db" title="Databases by time" />
+          </Show>
         </div>
       </div>
     </Page>
@@ -104,6 +111,9 @@ function Charts(props: { data: Data | undefined; isStale: boolean }) {
   const common = () => ({ ts: ts(), isStale: props.isStale });
   const statements = () =>
     split((by() === "server" ? data()?.by_server : data()?.by_kind) ?? {}, seconds());
+  // Without statements there is no latency; 0 would look like a fast server.
+  const latency = (values: (number | null)[] | undefined) =>
+    (values ?? []).map((value, i) => (data()?.statements[i] === 0 ? null : value));
   // Of a range that ends now the newest value, of the past the average.
   const figure = (values: (number | null)[] | undefined, format: (value: number) => string) => {
     const value = isCurrent() ? newest(values ?? []) : mean(values ?? []);
@@ -147,10 +157,10 @@ function Charts(props: { data: Data | undefined; isStale: boolean }) {
         kind="lines"
         format={duration}
         series={[
-          { label: "p50", color: "--series-2", values: data()?.p50_us ?? [] },
-          { label: "p99", color: "--series-1", values: data()?.p99_us ?? [] },
+          { label: "p50", color: "--series-2", values: latency(data()?.p50_us) },
+          { label: "p99", color: "--series-1", values: latency(data()?.p99_us) },
         ]}
-        figure={figure(data()?.p99_us, duration)}
+        figure={figure(latency(data()?.p99_us), duration)}
       />
       <Chart
         {...common()}

@@ -1,10 +1,10 @@
 import { Show } from "solid-js";
 import { fetchRecord } from "../api/queries.ts";
+import { Crumbs } from "../components/Crumbs.tsx";
 import { Icon } from "../components/Icon.tsx";
 import { Page } from "../components/Page.tsx";
 import { RecordDetail } from "../components/RecordDetail.tsx";
 import { ErrorBox } from "../components/States.tsx";
-import { Text } from "../components/Text.tsx";
 import { useShortcuts } from "../lib/keyboard.ts";
 import { recordHref } from "../lib/links.ts";
 import { createQuery } from "../lib/resource.ts";
@@ -38,15 +38,13 @@ export default function RecordPage(props: { server: string; seq: string }) {
       title={`Record ${props.seq}`}
       isUnscoped
       crumbs={
-        <span class="crumbs">
-          <a href={href("/search")}>Search</a>
-          <span class="at">/</span>
-          <a class="cut" href={href("/search", { server: props.server })}>
-            <Text value={props.server} />
-          </a>
-          <span class="at">/</span>
-          <span class="num">{props.seq}</span>
-        </span>
+        <Crumbs
+          path={[
+            { text: "Search", href: href("/search") },
+            { text: props.server, href: href("/search", { server: props.server }) },
+            { text: props.seq },
+          ]}
+        />
       }
       actions={
         <div class="pair">

@@ -1,15 +1,17 @@
 import { createEffect, createSignal, on, Show } from "solid-js";
 import { ApiError } from "../api/client.ts";
 import { fetchFacets, fetchHistogram } from "../api/queries.ts";
-import { createTail } from "../api/stream.ts";
+import { createTail, type TailState } from "../api/stream.ts";
 import { FACETS, Facets } from "../components/Facets.tsx";
 import { Histogram } from "../components/Histogram.tsx";
 import { Icon } from "../components/Icon.tsx";
 import { Page } from "../components/Page.tsx";
 import { QueryInput } from "../components/QueryInput.tsx";
 import { ErrorBox } from "../components/States.tsx";
+import { toast } from "../components/Toast.tsx";
 import { plural } from "../lib/format.ts";
 import { useShortcuts } from "../lib/keyboard.ts";
+import { isNarrow } from "../lib/narrow.ts";
 import { createRecords } from "../lib/records.ts";
 import { createQuery } from "../lib/resource.ts";
 import { patch, place } from "../lib/router.ts";
@@ -20,8 +22,6 @@ import { Drawer } from "./search/Drawer.tsx";
 import { Results } from "./search/Results.tsx";
 import { SavedSearches } from "./search/SavedSearches.tsx";
 
-/** Where filters lie over the list. */
-const NARROW = matchMedia("(max-width: 860px)");
 const PAGE = 200;
 const BUCKETS = 160;
 const FACET_VALUES = 12;
@@ -39,7 +39,7 @@ export default function Search() {
   const q = () => place().params.get("q") ?? "";
   const order = () => (place().params.get("order") === "asc" ? "asc" : "desc");
   const isLive = () => place().params.get("live") === "1" && isCurrent() && order() === "desc";
-  const [showsFacets, setShowsFacets] = createSignal(!NARROW.matches);
+  const [showsFacets, setShowsFacets] = createSignal(!isNarrow());
   const key = () => ({ ...scope(), q: q() });
 
   const records = createRecords(() => ({ ...key(), order: order(), limit: PAGE }));
@@ -59,83 +59,39 @@ export default function Search() {
     () => (isLive() && !failed() ? { server: servers(), q: q() } : null),
     records.prepend,
     records.reload,
+    (count) => toast(`${plural(count, "record")} not shown: too many to follow`),
   );
   createEffect(on(isLive, (live, before) => before && !live && reload(), { defer: true }));
 
   const error = () => records.error() ?? histogram.error();
-  const failed = () => {
-    const problem = records.error();
-    return problem instanceof ApiError && problem.status === 400;
-  };
+  const failed = () => isRejected(records.error());
   const search = (text: string) => patch({ q: text, sel: null });
   const setLive = (live: boolean) =>
     patch(live ? { live: "1", to: null, order: null } : { live: null }, { replace: true });
-  useShortcuts([
-    { keys: "l", label: "Follow new records", group: "Search", run: () => setLive(!isLive()) },
-    {
-      keys: "f",
-      label: "Show filters",
-      group: "Search",
-      run: () => setShowsFacets(!showsFacets()),
-    },
-    { keys: "r", label: "Search again", group: "Search", run: reload },
-    { keys: "o", label: "Zoom out", group: "Search", run: zoomOut },
-    { keys: "Escape", label: "Close the record", group: "Search", run: () => patch({ sel: null }) },
-  ]);
+  useKeys({
+    follow: () => setLive(!isLive()),
+    filters: () => setShowsFacets(!showsFacets()),
+    reload,
+  });
   const isLong = () => !isCurrent() || (relativeLength(from()) ?? 0) >= DAY;
   return (
     <Page title="Search" class="search">
       <div class="search-bar">
         <QueryInput value={q()} error={error()} onSearch={search} />
-        <button
-          type="button"
-          class="button"
-          aria-pressed={isLive()}
-          title="Follow new records (l)"
-          onClick={() => setLive(!isLive())}
-        >
-          <Icon name="live" />
-          {isLive() && tail() === "connecting" ? "Connecting" : "Live"}
-        </button>
+        <LiveButton isLive={isLive()} state={tail()} onClick={() => setLive(!isLive())} />
         <SavedSearches q={q()} />
       </div>
       <div class="search-histogram">
         <Histogram data={histogram.data()} isStale={histogram.stale() && !!histogram.data()} />
       </div>
-      <div class="toolbar search-toolbar">
-        <button
-          type="button"
-          class="button plain facets-switch"
-          title="Show filters (f)"
-          aria-expanded={showsFacets()}
-          onClick={() => setShowsFacets(!showsFacets())}
-        >
-          <Icon name="filter" />
-          Filters
-        </button>
-        <span class="num second" role="status">
-          <Show when={histogram.data() && !failed()}>
-            {plural(histogram.data()?.total ?? 0, "record")}
-          </Show>
-        </span>
-        <span class="spacer" />
-        <button type="button" class="button plain" title="Zoom out (o)" onClick={zoomOut}>
-          <Icon name="zoomOut" />
-          <span class="wide-only-inline">Zoom out</span>
-        </button>
-        <button
-          type="button"
-          class="button plain"
-          disabled={isLive()}
-          onClick={() => patch({ order: order() === "desc" ? "asc" : null, sel: null })}
-        >
-          {order() === "desc" ? "Newest first" : "Oldest first"}
-        </button>
-        <button type="button" class="button plain" title="Search again (r)" onClick={reload}>
-          <Icon name="refresh" />
-          <span class="sr">Search again</span>
-        </button>
-      </div>
+      <Toolbar
+        showsFacets={showsFacets()}
+        switchFacets={() => setShowsFacets(!showsFacets())}
+        total={failed() ? undefined : histogram.data()?.total}
+        isDescending={order() === "desc"}
+        isLive={isLive()}
+        reload={reload}
+      />
       <Show when={error() && !failed() && error()}>
         {(problem) => <ErrorBox error={problem()} retry={reload} />}
       </Show>
@@ -158,5 +114,85 @@ export default function Search() {
         </Show>
       </div>
     </Page>
+  );
+}
+
+/** Whether the query itself is wrong. */
+const isRejected = (error: Error | undefined) => error instanceof ApiError && error.status === 400;
+
+function useKeys(actions: { follow: () => void; filters: () => void; reload: () => void }): void {
+  const group = "Search";
+  useShortcuts([
+    { keys: "l", label: "Follow new records", group, run: actions.follow },
+    { keys: "f", label: "Show filters", group, run: actions.filters },
+    { keys: "r", label: "Search again", group, run: actions.reload },
+    { keys: "o", label: "Zoom out", group, run: zoomOut },
+    { keys: "Escape", label: "Close the record", group, run: () => patch({ sel: null }) },
+  ]);
+}
+
+function LiveButton(props: { isLive: boolean; state: TailState; onClick: () => void }) {
+  return (
+    <button
+      type="button"
+      class="button"
+      aria-pressed={props.isLive}
+      title="Follow new records (l)"
+      onClick={() => props.onClick()}
+    >
+      <Icon name="live" />
+      {props.isLive && props.state === "connecting" ? "Connecting" : "Live"}
+    </button>
+  );
+}
+
+interface ToolbarProps {
+  showsFacets: boolean;
+  switchFacets: () => void;
+  total: number | undefined;
+  isDescending: boolean;
+  isLive: boolean;
+  reload: () => void;
+}
+
+function Toolbar(props: ToolbarProps) {
+  return (
+    <div class="toolbar search-toolbar">
+      <button
+        type="button"
+        class="button plain facets-switch"
+        title="Show filters (f)"
+        aria-expanded={props.showsFacets}
+        onClick={() => props.switchFacets()}
+      >
+        <Icon name="filter" />
+        Filters
+      </button>
+      <span class="num second" role="status">
+        {props.total === undefined ? "" : plural(props.total, "record")}
+      </span>
+      <span class="spacer" />
+      <button type="button" class="button plain" title="Zoom out (o)" onClick={zoomOut}>
+        <Icon name="zoomOut" />
+        <span class="wide-only-inline">Zoom out</span>
+      </button>
+      <button
+        type="button"
+        class="button plain"
+        disabled={props.isLive}
+        onClick={() => patch({ order: props.isDescending ? "asc" : null, sel: null })}
+      >
+        {props.isDescending ? "Newest first" : "Oldest first"}
+      </button>
+      <button
+        type="button"
+        class="button plain"
+        title="Search again (r)"
+        onClick={() => props.reload()}
+      >
+        <Icon name="refresh" />
+        <span class="sr">Search again</span>
+      </button>
+    </div>
   );
 }

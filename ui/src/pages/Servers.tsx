@@ -146,16 +146,10 @@ function Details(props: { server: Server }) {
       : null;
   return (
     <div class="server-details">
-      <Show when={server().seal_message}>
-        {(message) => (
-          <p class={server().seal === "broken" ? "bad" : "second"}>
-            <Text value={message()} />
-          </p>
-        )}
-      </Show>
+      <Findings server={server()} />
       <div class="server-columns">
         <section>
-          <h3>Proof</h3>
+          <h2>Proof</h2>
           <dl class="facts">
             <Fact name="Verified up to">{optional(server().verified_to_seq)}</Fact>
             <Fact name="Lost, gaps">
@@ -169,7 +163,7 @@ function Details(props: { server: Server }) {
           </dl>
         </section>
         <section>
-          <h3>At the hub</h3>
+          <h2>At the hub</h2>
           <dl class="facts">
             <Fact name="Records">{integer(server().records)}</Fact>
             <Fact name="Arrived up to">{optional(server().landed_seq)}</Fact>
@@ -182,33 +176,7 @@ function Details(props: { server: Server }) {
             <Fact name="Size of the log">{bytes(server().bytes)}</Fact>
           </dl>
         </section>
-        <section>
-          <h3>Shipper</h3>
-          <Show when={server().shipper} fallback={<p class="muted">Has not reported yet.</p>}>
-            {(shipper) => (
-              <dl class="facts">
-                <Fact name="Host">
-                  <Text value={shipper().host ?? "–"} />
-                </Fact>
-                <Fact name="Version">
-                  <Text value={shipper().version ?? "–"} />
-                </Fact>
-                <Fact name="Last report" title={exactly(shipper().last_seen)}>
-                  {since(shipper().last_seen)}
-                </Fact>
-                <Fact name="Recorder">
-                  <Show when={shipper().recorder} fallback={<span class="bad">not running</span>}>
-                    running
-                  </Show>
-                </Fact>
-                <Fact name="Still to send">{bytes(shipper().behind_bytes ?? 0)}</Fact>
-                <Fact name="Free disk">
-                  {shipper().free_bytes === undefined ? "–" : bytes(shipper().free_bytes ?? 0)}
-                </Fact>
-              </dl>
-            )}
-          </Show>
-        </section>
+        <ShipperFacts server={server()} />
       </div>
       <For each={server().shipper?.problems ?? []}>
         {(problem) => (
@@ -233,6 +201,73 @@ function Details(props: { server: Server }) {
         </a>
       </div>
     </div>
+  );
+}
+
+/** What the verification says, in words. */
+function Findings(props: { server: Server }) {
+  const server = () => props.server;
+  const isBad = () => server().seal === "broken" || server().seal === "gap";
+  const said = () => {
+    const findings = server().findings ?? [];
+    const message = server().seal_message;
+    return message && !findings.includes(message) ? [message, ...findings] : findings;
+  };
+  return (
+    <ul class={isBad() ? "bad" : "second"}>
+      <For each={said()}>
+        {(text) => (
+          <li class="problem">
+            <Text value={text} />
+          </li>
+        )}
+      </For>
+    </ul>
+  );
+}
+
+/** What the program that sends the log says of itself. */
+function ShipperFacts(props: { server: Server }) {
+  const server = () => props.server;
+  return (
+    <section>
+      <h2>Shipper</h2>
+      <Show when={server().shipper} fallback={<p class="muted">Has not reported yet.</p>}>
+        {(shipper) => (
+          <dl class="facts">
+            <Fact name="Host">
+              <Text value={shipper().host ?? "–"} />
+            </Fact>
+            <Fact name="Version">
+              <Text value={shipper().version ?? "–"} />
+            </Fact>
+            <Fact name="Last report" title={exactly(shipper().last_seen)}>
+              {since(shipper().last_seen)}
+            </Fact>
+            <Fact name="Recorder">
+              <Recorder isRunning={shipper().recorder} />
+            </Fact>
+            <Show when={Math.abs(shipper().clock_skew_s ?? 0) >= 1}>
+              <Fact name="Clock differs by">
+                <span class="warn">{rough(Math.abs(shipper().clock_skew_s ?? 0) * SECOND)}</span>
+              </Fact>
+            </Show>
+            <Fact name="Still to send">{bytes(shipper().behind_bytes ?? 0)}</Fact>
+            <Fact name="Free disk">
+              {typeof shipper().free_bytes === "number" ? bytes(shipper().free_bytes ?? 0) : "–"}
+            </Fact>
+          </dl>
+        )}
+      </Show>
+    </section>
+  );
+}
+
+function Recorder(props: { isRunning: boolean | null | undefined }) {
+  return (
+    <Show when={props.isRunning !== false} fallback={<span class="bad">not running</span>}>
+      {props.isRunning ? "running" : "–"}
+    </Show>
   );
 }
 

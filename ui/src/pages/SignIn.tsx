@@ -70,32 +70,12 @@ export function SignIn() {
             Your session has ended. Sign in to continue where you were.
           </p>
         </Show>
-        <div class="segments wide">
-          <button
-            type="button"
-            aria-pressed={way() === "password"}
-            onClick={() => setWay("password")}
-          >
-            Password
-          </button>
-          <button type="button" aria-pressed={way() === "token"} onClick={() => setWay("token")}>
-            Token
-          </button>
-        </div>
+        <Ways way={way()} set={setWay} />
         <form onSubmit={submit}>
           <Show
             when={way() === "token"}
             fallback={
-              <>
-                <Field label="User" value={user()} set={setUser} autocomplete="username" hasFocus />
-                <Field
-                  label="Password"
-                  value={password()}
-                  set={setPassword}
-                  autocomplete="current-password"
-                  isSecret
-                />
-              </>
+              <Password user={user()} setUser={setUser} value={password()} set={setPassword} />
             }
           >
             <Field
@@ -114,6 +94,45 @@ export function SignIn() {
         </form>
       </div>
     </main>
+  );
+}
+
+function Ways(props: { way: Way; set: (way: Way) => void }) {
+  return (
+    <div class="segments wide">
+      <button
+        type="button"
+        aria-pressed={props.way === "password"}
+        onClick={() => props.set("password")}
+      >
+        Password
+      </button>
+      <button type="button" aria-pressed={props.way === "token"} onClick={() => props.set("token")}>
+        Token
+      </button>
+    </div>
+  );
+}
+
+interface PasswordProps {
+  user: string;
+  setUser: (value: string) => void;
+  value: string;
+  set: (value: string) => void;
+}
+
+function Password(props: PasswordProps) {
+  return (
+    <>
+      <Field label="User" value={props.user} set={props.setUser} autocomplete="username" hasFocus />
+      <Field
+        label="Password"
+        value={props.value}
+        set={props.set}
+        autocomplete="current-password"
+        isSecret
+      />
+    </>
   );
 }
 

@@ -102,7 +102,7 @@ export default function Statements() {
           {(top) => (
             <span class="muted num wide-only-inline">
               {rows().length >= LIMIT ? `First ${LIMIT} of ` : ""}
-              {total(measure(), top().total)}
+              {total(measure(), top().rows)}
             </span>
           )}
         </Show>
@@ -126,12 +126,24 @@ export default function Statements() {
   );
 }
 
-function total(measure: Measure, value: number): string {
+const VALUES: Record<Measure, (row: TopRow) => number> = {
+  time: (row) => row.time_us,
+  count: (row) => row.count,
+  errors: (row) => row.errors,
+  rows_examined: (row) => row.rows_examined,
+  rows_sent: (row) => row.rows_sent,
+  rows_affected: (row) => row.rows_affected,
+};
+
+/** The measure of all rows, also of those that are not listed. */
+function total(measure: Measure, rows: TopRow[]): string {
+  const first = rows[0];
+  const value = first && first.share > 0 ? VALUES[measure](first) / first.share : 0;
   if (measure === "time") {
     return `${duration(value)} in total`;
   }
   const what = { count: "statements", errors: "errors" }[measure as string] ?? "rows";
-  return `${compact(value)} ${what}`;
+  return `${compact(Math.round(value))} ${what}`;
 }
 
 function Ranking(props: { by: Dimension; measure: Measure; rows: TopRow[] }) {

@@ -61,7 +61,7 @@ export async function startDatabase(): Promise<Database> {
     send,
     stop: async () => {
       await server.stop();
-      rmSync(directory, { recursive: true });
+      rmSync(directory, { recursive: true, force: true });
     },
   };
 }

@@ -1,9 +1,9 @@
-import { mkdtempSync, rmSync } from "node:fs";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { firstOf, freePort, ROOT, Running, run } from "./processes.ts";
 
-/** The hub under test, serving a log directory. */
+/** The hub under test, and a shipper that sends it a log directory. */
 export interface Hub {
   url: string;
   /** The one-time link that the first start has printed. */
@@ -12,10 +12,12 @@ export interface Hub {
   token: string;
   start: () => Promise<void>;
   stop: (signal?: NodeJS.Signals) => Promise<void>;
-  remove: () => void;
+  /** Stops everything and removes the data. */
+  end: () => Promise<void>;
 }
 
 const target = process.env.CARGO_TARGET_DIR ?? `${ROOT}target`;
+const SERVER = "db1";
 
 export async function startHub(logDirectory: string): Promise<Hub> {
   const program = firstOf(
@@ -24,34 +26,47 @@ export async function startHub(logDirectory: string): Promise<Hub> {
     `${ROOT}build/bin/tacho-hub`,
     `${target}/debug/tacho-hub`,
   );
-  const data = mkdtempSync(join(tmpdir(), "tacho-ui-hub-"));
+  const directory = mkdtempSync(join(tmpdir(), "tacho-ui-hub-"));
+  const data = join(directory, "data");
   const port = await freePort();
+  const url = `http://127.0.0.1:${port}`;
   let running: Running | undefined;
   const start = async () => {
-    const listen = `127.0.0.1:${port}`;
-    running = new Running(program, [
-      "serve",
-      "--data",
-      data,
-      "--listen",
-      listen,
-      "--log",
-      logDirectory,
-    ]);
+    running = new Running(program, ["serve", "--data", data, "--listen", `127.0.0.1:${port}`]);
     await running.says(/listening on (\S+)/);
   };
   await start();
   const link = (await running?.says(/(http\S+\/sign-in#\S+)/)) ?? "";
-  const created = await run(program, ["token", "create", "--data", data, "--role", "auditor"]);
-  if (!created.ok) {
-    throw new Error(created.text);
-  }
+  const token = async (...role: string[]) => {
+    const created = await run(program, ["token", "create", "--data", data, "--role", ...role]);
+    if (!created.ok) {
+      throw new Error(created.text);
+    }
+    return created.text.trim();
+  };
+  const file = join(directory, "token");
+  writeFileSync(file, await token("agent", "--server", SERVER), { mode: 0o600 });
+  const shipper = startShipper(logDirectory, url, file);
   return {
-    url: `http://127.0.0.1:${port}`,
+    url,
     link,
-    token: created.text.trim(),
+    token: await token("auditor"),
     start,
     stop: async (signal) => running?.stop(signal),
-    remove: () => rmSync(data, { recursive: true }),
+    end: async () => {
+      await shipper.stop();
+      await running?.stop();
+      rmSync(directory, { recursive: true });
+    },
   };
+}
+
+function startShipper(logDirectory: string, url: string, tokenFile: string): Running {
+  const program = firstOf(
+    "tacho (make build)",
+    process.env.TACHO_PROGRAM,
+    `${ROOT}build/bin/tacho`,
+  );
+  const where = ["--hub", url, "--token-file", tokenFile, "--name", SERVER];
+  return new Running(program, ["ship", logDirectory, ...where]);
 }

@@ -60,6 +60,8 @@ export async function run(
     });
     child.on("error", reject);
     child.on("close", (code) => resolve({ ok: code === 0, text }));
+    // A client whose login fails reads nothing of it.
+    child.stdin.on("error", () => {});
     child.stdin.end(input);
   });
 }

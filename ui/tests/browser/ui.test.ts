@@ -220,3 +220,61 @@ test("nothing is wider than a narrow screen, in light and dark", async () => {
     }
   }
 });
+
+test("a time range is typed, and nonsense is refused", async () => {
+  const { page, problems } = await signedIn(world, "/search");
+  await page.getByRole("button", { name: "Time range" }).click();
+  const menu = page.getByRole("dialog", { name: "Time range" });
+  await menu.getByLabel("From").fill("yesterday");
+  await menu.getByRole("button", { name: "Apply" }).click();
+  await menu.getByRole("alert").waitFor();
+  await menu.getByLabel("From").fill("2001-02-03 04:05");
+  await menu.getByLabel("To").fill("2001-02-03");
+  await menu.getByRole("button", { name: "Apply" }).click();
+  await menu.getByText("must end after").waitFor();
+  await menu.getByLabel("To").fill("2001-02-04");
+  await menu.getByRole("button", { name: "Apply" }).click();
+  await page.getByText("Nothing found").waitFor();
+  await page.getByRole("button", { name: "Last 24 hours" }).click();
+  await rows(page).first().waitFor();
+  assert.equal(params(page).get("from"), "-24h");
+  assert.deepEqual(problems, []);
+});
+
+test("a server is chosen for all pages", async () => {
+  const { page } = await signedIn(world, "/");
+  await page.getByRole("button", { name: "Servers" }).click();
+  await page.getByRole("dialog", { name: "Servers" }).getByRole("button", { name: "db1" }).click();
+  await page.keyboard.press("Escape");
+  await page.keyboard.press("g");
+  await page.keyboard.press("s");
+  await page.getByRole("heading", { name: "Search", level: 1 }).waitFor();
+  assert.deepEqual(params(page).getAll("server"), ["db1"]);
+});
+
+test("chosen colors are there before the first paint of the next visit", async () => {
+  const { page } = await signedIn(world, "/");
+  await page.getByRole("button", { name: "Account and settings" }).first().click();
+  await page.getByRole("button", { name: "Dark" }).click();
+  await page.reload({ waitUntil: "commit" });
+  await page.locator("body").waitFor({ state: "attached" });
+  assert.equal(await page.evaluate(() => document.documentElement.dataset.theme), "dark");
+});
+
+// The last one: the database is gone after it.
+test("a server that stops raises an alert, which is acknowledged with a note", async () => {
+  const { page, problems } = await signedIn(world, "/alerts");
+  await world.database.stop();
+  const acknowledge = page.getByRole("button", { name: "Acknowledge", exact: true });
+  // The shipper reports every ten seconds.
+  await acknowledge.first().click({ timeout: 60_000 });
+  const dialog = page.getByRole("dialog", { name: "Acknowledge the alert" });
+  assert.ok(await dialog.getByRole("button", { name: "Acknowledge" }).isDisabled());
+  const note = "Stopped for a test <b>of mine</b>";
+  await page.keyboard.type(note);
+  await dialog.getByRole("button", { name: "Acknowledge" }).click();
+  await dialog.waitFor({ state: "detached" });
+  await page.getByRole("button", { name: "Acknowledged", exact: true }).click();
+  await page.getByText(note).waitFor();
+  assert.deepEqual(problems, []);
+});

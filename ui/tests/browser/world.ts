@@ -22,9 +22,8 @@ export async function begin(): Promise<World> {
   });
   const end = async () => {
     await browser.close();
-    await hub.stop();
+    await hub.end();
     await database.stop();
-    hub.remove();
   };
   return { database, hub, browser, end };
 }

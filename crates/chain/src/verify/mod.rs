@@ -16,7 +16,7 @@ mod signed;
 mod strays;
 mod walk;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::io::{self, Read};
 
 pub use follow::{Follower, GrowingDirectory, Sealed};
@@ -43,6 +43,13 @@ pub trait Directory {
     /// # Errors
     /// If it cannot be read.
     fn open(&self, name: &str) -> io::Result<Box<dyn Read + '_>>;
+
+    /// Whether to list the directory again before a file at the end of the log counts as one
+    /// without a sidecar. `looks`: how often that was done. A recorder at work may have begun
+    /// several files in one batch; their sidecars follow at its end.
+    fn look_again(&self, looks: u32) -> bool {
+        looks == 0
+    }
 }
 
 /// An encrypted file that none of the given secret keys opens.
@@ -101,18 +108,28 @@ pub fn verify(
 ) -> io::Result<Report> {
     let mut walk = walk::Walk::new(directory, options, progress);
     // First the names, then the tombstones: a file that is removed in between has one.
-    let mut names = directory.names()?;
+    let mut names = names_in(directory)?;
     let mut removed = removed::Removed::read(directory)?;
     let mut stems = list(&names, &removed);
     let mut last_sealed = newest_sidecar(&stems);
     let mut again = 0;
+    let mut looks = 0;
     while let Some((stem, parts)) = stems.pop_first() {
+        let is_behind_seal = last_sealed.as_ref().is_some_and(|last| *last < stem);
+        if is_behind_seal && parts.has_log() && directory.look_again(looks) {
+            looks += 1;
+            names = names_in(directory)?;
+            removed = removed::Removed::read(directory)?;
+            stems = list(&names, &removed).split_off(&stem);
+            last_sealed = newest_sidecar(&stems).or(last_sealed);
+            continue;
+        }
         let is_last_sealed = last_sealed.as_ref().is_none_or(|last| *last <= stem);
         let place = Place { is_newest: stems.is_empty(), is_last_sealed };
         if walk.file(&stem, &parts, &removed, place)? == walk::Walked::Vanished {
             // Compressed or removed since the names were read: list it again.
             again += 1;
-            names = directory.names()?;
+            names = names_in(directory)?;
             removed = removed::Removed::read(directory)?;
             stems = list(&names, &removed).split_off(&stem);
             last_sealed = newest_sidecar(&stems);
@@ -128,7 +145,7 @@ pub fn verify(
         again = 0;
         if stems.is_empty() && walk.expects_more() {
             // Rotated during the verification: read the new files, too.
-            names = directory.names()?;
+            names = names_in(directory)?;
             stems = list(&names, &removed).split_off(&stem);
             stems.remove(&stem);
             last_sealed = newest_sidecar(&stems);
@@ -137,6 +154,25 @@ pub fn verify(
     removed.check(&mut walk);
     walk.strays(&names);
     Ok(walk.finish(&removed))
+}
+
+/// Names in a directory to which files are being added. An entry that is made while a directory is
+/// read may be missing although a newer one is there (readdir(3)), so it is read twice: whatever is
+/// as old as the newest file of the first reading is complete in the second one.
+fn names_in(directory: &dyn Directory) -> io::Result<Vec<String>> {
+    let mut names = directory.names()?;
+    let first: HashSet<String> = names.iter().cloned().collect();
+    let Some(newest) = first.iter().filter_map(|name| stem_of(name)).max() else {
+        return Ok(names);
+    };
+    let is_late =
+        |name: &String| !first.contains(name) && stem_of(name).is_some_and(|stem| stem <= newest);
+    names.extend(directory.names()?.into_iter().filter(is_late));
+    Ok(names)
+}
+
+fn stem_of(name: &str) -> Option<&str> {
+    name.split_once('.').map(|(stem, _)| stem).filter(|stem| is_stem(stem))
 }
 
 /// The newest file with a sidecar. Computed once: there may be a million tombstones.

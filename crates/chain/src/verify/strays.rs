@@ -51,8 +51,8 @@ mod tests {
         {
             assert!(!is_stray(&format!("{stem}.{ending}")), "{ending}");
         }
-        for name in [REMOVED_FILE, ".lock", ".arenas", ".rewrite_rules.json", "notes.txt", ".jsonl"]
-        {
+        let hidden = [".lock", ".arenas", ".shipped", ".rewrite_rules.json"];
+        for name in [REMOVED_FILE, "notes.txt", ".jsonl"].into_iter().chain(hidden) {
             assert!(!is_stray(name), "{name}");
         }
         for name in [

@@ -2,14 +2,19 @@
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, header};
+use axum::http::{HeaderMap, HeaderValue, header};
 use tacho_ship::protocol::{Code, Origin};
 
 use super::ApiError;
+use super::session::cookie_of;
+use crate::accounts::session::find_session;
 use crate::clock::now_us;
 use crate::roles::{Role, Roles, Scope};
 use crate::state::AppState;
 use crate::tokens;
+
+/// Needed by requests with a cookie that change something.
+pub const CSRF_HEADER: &str = "x-tacho-csrf";
 
 /// The sender of a request, who has been authenticated. A handler has it as an argument, and asks
 /// it before it does anything.
@@ -21,6 +26,8 @@ pub struct Caller {
     pub roles: Roles,
     /// Which servers it may see.
     pub scope: Scope,
+    /// Of a session: what requests that change something send in [`CSRF_HEADER`].
+    pub csrf: Option<String>,
 }
 
 impl Caller {
@@ -80,15 +87,32 @@ impl FromRequestParts<AppState> for Caller {
 
     async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, ApiError> {
         let Some(text) = bearer(&parts.headers) else {
-            return Err(ApiError::new(Code::Token, "a token is needed: Authorization: Bearer"));
+            return from_session(parts, state);
         };
         // A look into an index in memory: not worth another thread.
         let token = tokens::find(&state.database, text, now_us())?.ok_or_else(|| {
             ApiError::new(Code::Token, "the token is unknown, revoked or expired")
         })?;
         let grant = token.grant;
-        Ok(Self { user: grant.name, roles: grant.roles, scope: grant.scope })
+        Ok(Self { user: grant.name, roles: grant.roles, scope: grant.scope, csrf: None })
     }
+}
+
+/// The caller of a cookie. A page of another site can make a browser send it, but cannot know the
+/// text that a request that changes something needs.
+fn from_session(parts: &Parts, state: &AppState) -> Result<Caller, ApiError> {
+    let Some(cookie) = cookie_of(&parts.headers) else {
+        return Err(ApiError::new(Code::Token, "sign in, or send a token: Authorization: Bearer"));
+    };
+    let session = find_session(&state.database, cookie, now_us())?
+        .ok_or_else(|| ApiError::new(Code::Token, "the session has ended"))?;
+    let sent = parts.headers.get(CSRF_HEADER).map(HeaderValue::as_bytes);
+    if !parts.method.is_safe() && sent != Some(session.csrf.as_bytes()) {
+        return Err(ApiError::forbidden("X-Tacho-Csrf is not that of the session"));
+    }
+    let account = session.account;
+    let csrf = Some(session.csrf);
+    Ok(Caller { user: account.name, roles: account.roles, scope: account.scope, csrf })
 }
 
 fn bearer(headers: &HeaderMap) -> Option<&str> {

@@ -30,8 +30,8 @@ pub struct Server {
     generation: u64,
     records: u64,
     landed_seq: Option<u64>,
-    /// Filled by the store.
-    pub indexed_seq: Option<u64>,
+    /// Last record of the generation that searches find.
+    indexed_seq: Option<u64>,
     last_record_ts: Option<String>,
     lag_s: Option<f64>,
     verified_to_seq: Option<u64>,
@@ -83,9 +83,13 @@ pub fn list(state: &AppState, scope: &Scope) -> Result<Vec<Server>, DatabaseErro
         let view = OriginView { generation: 1, ..OriginView::default() };
         servers.insert(origin.clone(), server(origin, &view, None, None, now));
     }
+    let indexed = state.index.store().origins();
     for (origin, view, shippers) in state.ship.landing().origins() {
         let seal = state.verification.seal(&origin);
-        let known = server(origin.clone(), &view, seal, shippers.newest(), now);
+        let mut known = server(origin.clone(), &view, seal, shippers.newest(), now);
+        let totals = indexed.get(origin.as_str());
+        let current = totals.filter(|totals| u64::from(totals.generation) == view.generation);
+        known.indexed_seq = current.map(|totals| totals.seq);
         servers.insert(origin, known);
     }
     Ok(servers.into_iter().filter(|(origin, _)| scope.has(origin)).map(|(_, it)| it).collect())

@@ -36,6 +36,8 @@ const ANSWERS_KIB: usize = 128 << 10;
 const ANSWER_FILE_BYTES: usize = 256;
 /// How long a request waits for that memory.
 const MEMORY_WAIT: Duration = Duration::from_secs(5);
+/// Longest text of a heartbeat, characters.
+const TEXT_MAX: usize = 500;
 /// How long a body may take to arrive, and how long nothing of it may arrive.
 const BODY_WAIT: Duration = Duration::from_secs(60);
 const BODY_PAUSE: Duration = Duration::from_secs(10);
@@ -190,8 +192,20 @@ pub async fn heartbeat(
     let instance = instance_of(&headers)?;
     let admission = ship.landing.admit(&origin)?;
     let mut heartbeat: Heartbeat = received_json(body).await?;
+    limit(&mut heartbeat);
+    Ok(Json(ship.landing.heartbeat(&admission, heartbeat, instance).await?))
+}
+
+/// Texts of a heartbeat are kept and shown: they must not be arbitrarily long.
+fn limit(heartbeat: &mut Heartbeat) {
+    let cut = |text: &mut String| *text = text.chars().take(TEXT_MAX).collect();
+    cut(&mut heartbeat.version);
+    cut(&mut heartbeat.host);
     heartbeat.problems.truncate(PROBLEMS_MAX);
-    Ok(Json(ship.landing.heartbeat(&admission, heartbeat, instance.as_deref())))
+    for problem in &mut heartbeat.problems {
+        cut(&mut problem.code);
+        cut(&mut problem.message);
+    }
 }
 
 /// The origin of the path, if the caller may ship to it.

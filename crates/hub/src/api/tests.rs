@@ -11,6 +11,7 @@ use tower::ServiceExt as _;
 use super::*;
 use crate::data::DataDirectory;
 use crate::database::Database;
+use crate::index::Index;
 use crate::landing::Landing;
 use crate::roles::{Roles, Scope};
 use crate::tokens::{self, TokenGrant};
@@ -30,9 +31,19 @@ impl Hub {
         let data = Arc::new(data);
         let options = crate::landing::Options { reserve_bytes: 0, ..Default::default() };
         let landing = Landing::open(Arc::clone(&data), options, Arc::new(|_| {})).unwrap();
+        let settings = crate::index::query_settings(&data).unwrap();
+        let index = Index::open(&data, landing.subscribe(), settings).unwrap();
         let ship = ship::ShipState::new(landing);
         let verification = Verification::default();
-        let state = AppState { database, data, ship, verification, stopping };
+        let state = AppState {
+            database,
+            data,
+            ship,
+            index,
+            verification,
+            sign_in: session::SignIn::new(false),
+            stopping,
+        };
         Self { _directory: directory, state }
     }
 

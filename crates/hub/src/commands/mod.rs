@@ -1,4 +1,7 @@
 //! What the subcommands do.
 
+pub mod account;
+pub mod reindex;
 pub mod serve;
+pub mod sql;
 pub mod token;

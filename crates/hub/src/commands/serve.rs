@@ -1,37 +1,54 @@
 //! `tacho-hub serve`
 
 use std::io::Write as _;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use axum::serve::ListenerExt as _;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
+use tokio_rustls::TlsAcceptor;
 
-use crate::api::{self, ship::ShipState};
+use crate::accounts;
+use crate::alerts::{Monitor, Watch, Webhook, monitor::Inbox};
+use crate::api::{self, session::SignIn, ship::ShipState};
 use crate::cli::ServeArgs;
-use crate::connections;
+use crate::clock::now_us;
 use crate::data::DataDirectory;
 use crate::database::Database;
-use crate::landing::{self, Incident, Landing};
+use crate::index::{Index, query_settings};
+use crate::landing::{self, Landing};
+use crate::listener::{self, Listener};
+use crate::local::{self, LocalShippers};
 use crate::say::say;
 use crate::state::AppState;
 use crate::verification::Verification;
 
 /// How long requests may still run after a signal to stop.
 const GRACE: Duration = Duration::from_secs(10);
+/// Open files and connections.
+const FILES_WANTED: u64 = 65_536;
 
 /// Serves until SIGTERM or SIGINT.
 ///
 /// # Errors
 /// The data directory, the database or the address cannot be used.
 pub fn run(args: &ServeArgs) -> anyhow::Result<()> {
+    let tls = match (&args.tls_cert, &args.tls_key) {
+        (Some(cert), Some(key)) => Some(listener::acceptor(cert, key)?),
+        _ => None,
+    };
     anyhow::ensure!(
-        args.listen.ip().is_loopback(),
-        "cannot listen on {}: without TLS the hub listens only on a loopback address",
+        tls.is_some() || args.listen.ip().is_loopback(),
+        "cannot listen on {}: without --tls-cert and --tls-key the hub listens only on a loopback \
+         address",
         args.listen
     );
+    raise_file_limit();
+    let logs = local::named(&args.logs)?;
     let data = DataDirectory::open(&args.data.directory)?;
     let _lock = data.lock()?;
     let data = Arc::new(data);
@@ -40,43 +57,106 @@ pub fn run(args: &ServeArgs) -> anyhow::Result<()> {
         reserve_bytes: args.reserve_mib.saturating_mul(1 << 20),
         ..Default::default()
     };
-    let on_incident = Arc::new(|incident: Incident| say(&incident.to_string()));
-    let landing = Landing::open(Arc::clone(&data), options, on_incident)
+    let inbox = Inbox::new();
+    let landing = Landing::open(Arc::clone(&data), options, inbox.reporter())
         .with_context(|| format!("cannot read the replica {}", data.replica().display()))?;
+    let index = Index::open(&data, landing.subscribe(), query_settings(&data)?)
+        .with_context(|| format!("cannot open the index {}", data.store().display()))?;
     let verification = Verification::default();
     let verified = verification.clone();
     landing.set_verified(Box::new(move |origin| verified.checkpoint(origin)));
     let _verifier = verification
         .start(Arc::clone(&data), database.clone(), landing.subscribe())
         .context("cannot start the thread of the verifier")?;
+    let _monitor = Monitor::start(inbox, database.clone(), landing.clone(), verification.clone())
+        .context("cannot start the thread of the monitor")?;
+    let _watch = Watch::start(Arc::clone(&data), database.clone(), landing.subscribe())
+        .context("cannot start the thread of the watch")?;
+    let _webhook =
+        args.webhook.clone().map(|url| Webhook::start(url, database.clone())).transpose()?;
+    let (stop, stopping) = watch::channel(false);
+    let state = AppState {
+        database,
+        data,
+        ship: ShipState::new(landing),
+        index,
+        verification,
+        sign_in: SignIn::new(tls.is_some()),
+        stopping,
+    };
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
         .context("cannot start the threads of the hub")?;
-    let result = runtime.block_on(serve(args, data, database, landing, verification));
+    let result = runtime.block_on(async {
+        stop_on_signals(stop)?;
+        let local = local_listener(&state).await?;
+        // Ends, with a last heartbeat, while its listener still answers.
+        let shippers = LocalShippers::start(logs, &state.data, &state.database, local)?;
+        let result = serve(args, state, tls).await;
+        let ended = tokio::task::spawn_blocking(move || drop(shippers)).await;
+        result.and(ended.context("a local shipper did not end"))
+    });
     // Threads with a blocking call that does not end must not keep the process.
     runtime.shutdown_timeout(GRACE);
     result
 }
 
-async fn serve(
-    args: &ServeArgs,
-    data: Arc<DataDirectory>,
-    database: Database,
-    landing: Landing,
-    verification: Verification,
-) -> anyhow::Result<()> {
-    let (stop, stopping) = watch::channel(false);
-    let mut terminate = signal(SignalKind::terminate()).context("cannot catch SIGTERM")?;
-    let mut interrupt = signal(SignalKind::interrupt()).context("cannot catch SIGINT")?;
+async fn serve(args: &ServeArgs, state: AppState, tls: Option<TlsAcceptor>) -> anyhow::Result<()> {
+    let scheme = if tls.is_some() { "https" } else { "http" };
     let listener = TcpListener::bind(args.listen)
         .await
         .with_context(|| format!("cannot listen on {}", args.listen))?;
     let address = listener.local_addr().context("cannot read the address of the listener")?;
-    let ship = ShipState::new(landing);
-    let state = AppState { database, data, ship, verification, stopping: stopping.clone() };
+    let stopping = state.stopping.clone();
     // Scripts wait for this line. A closed stdout is no reason to stop.
-    let _ = writeln!(std::io::stdout(), "tacho-hub: listening on http://{address}");
+    let mut stdout = std::io::stdout();
+    let _ = writeln!(stdout, "tacho-hub: listening on {scheme}://{address}");
+    if let Some(link) = accounts::first_link(&state.database, now_us())? {
+        let text = "sign in within 15 minutes, as administrator and auditor:";
+        let _ = writeln!(stdout, "tacho-hub: {text} {scheme}://{address}/sign-in#{link}");
+    }
+    let service = api::router(state).into_make_service_with_connect_info::<SocketAddr>();
+    // `tap_io` passes the client's address on.
+    let listener = Listener::new(listener, tls, args.connections_per_address)?.tap_io(|_| {});
+    let server = axum::serve(listener, service);
+    let server = server.with_graceful_shutdown(until_stopped(stopping.clone()));
+    tokio::select! {
+        result = server => result.context("the listener failed"),
+        () = grace_is_over(stopping) => Ok(()),
+    }
+}
+
+/// Files and connections need descriptors; the default limit is for programs that use select(2).
+fn raise_file_limit() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let now = getrlimit(Resource::Nofile);
+    let wanted = now.maximum.map_or(FILES_WANTED, |maximum| maximum.min(FILES_WANTED));
+    if now.current.is_some_and(|current| current < wanted) {
+        let limit = Rlimit { current: Some(wanted), maximum: now.maximum };
+        if let Err(error) = setrlimit(Resource::Nofile, limit) {
+            say(&format!("cannot raise the limit of open files: {error}"));
+        }
+    }
+}
+
+/// A listener for the shippers of this process. It ends with the runtime.
+async fn local_listener(state: &AppState) -> anyhow::Result<SocketAddr> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await;
+    let listener = listener.context("cannot listen on a loopback address")?;
+    let address = listener.local_addr().context("cannot read the address of the listener")?;
+    let router = api::shipping_router(state.clone());
+    tokio::spawn(async move {
+        if let Err(error) = axum::serve(listener, router).await {
+            say(&format!("the listener for local logs failed: {error}"));
+        }
+    });
+    Ok(address)
+}
+
+fn stop_on_signals(stop: watch::Sender<bool>) -> anyhow::Result<()> {
+    let mut terminate = signal(SignalKind::terminate()).context("cannot catch SIGTERM")?;
+    let mut interrupt = signal(SignalKind::interrupt()).context("cannot catch SIGINT")?;
     tokio::spawn(async move {
         tokio::select! {
             _ = terminate.recv() => {}
@@ -84,11 +164,6 @@ async fn serve(
         }
         stop.send_replace(true);
     });
-    let limits = connections::Limits::of_process();
-    tokio::select! {
-        () = connections::serve(listener, api::router(state), limits, stopping.clone()) => {}
-        () = grace_is_over(stopping) => {}
-    }
     Ok(())
 }
 

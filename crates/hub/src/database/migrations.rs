@@ -29,6 +29,61 @@ pub const MIGRATIONS: &[&str] = &[
         seen_us INTEGER NOT NULL
     ) STRICT, WITHOUT ROWID;
 ",
+    "
+    CREATE TABLE account (
+        name TEXT PRIMARY KEY,
+        password TEXT NOT NULL,         -- argon2id, with salt and parameters
+        roles TEXT NOT NULL,
+        servers TEXT,                   -- as in token
+        created_us INTEGER NOT NULL,
+        disabled_us INTEGER
+    ) STRICT, WITHOUT ROWID;
+    CREATE TABLE session (
+        hash BLOB PRIMARY KEY,          -- SHA-256 of the cookie
+        kind TEXT NOT NULL,             -- 'account', 'token' or 'link'
+        reference TEXT NOT NULL,        -- name of the account, number of the token
+        csrf TEXT NOT NULL,
+        expires_us INTEGER NOT NULL
+    ) STRICT, WITHOUT ROWID;
+    CREATE TABLE sign_in_link (
+        hash BLOB PRIMARY KEY,
+        expires_us INTEGER NOT NULL
+    ) STRICT, WITHOUT ROWID;
+",
+    "
+    CREATE TABLE alert (
+        id INTEGER PRIMARY KEY,
+        rule TEXT NOT NULL,
+        severity TEXT NOT NULL,
+        state TEXT NOT NULL,            -- 'open', 'acknowledged' or 'closed'
+        server TEXT,                    -- NULL: the hub
+        subject TEXT NOT NULL,
+        title TEXT NOT NULL,
+        message TEXT NOT NULL,
+        first_us INTEGER NOT NULL,
+        last_us INTEGER NOT NULL,
+        count INTEGER NOT NULL,
+        examples TEXT NOT NULL,         -- JSON array of texts
+        note TEXT,
+        acknowledged_by TEXT
+    ) STRICT;
+    CREATE UNIQUE INDEX alert_active ON alert (rule, ifnull(server, ''), subject)
+        WHERE state <> 'closed';
+    CREATE INDEX alert_last ON alert (last_us);
+",
+    "
+    ALTER TABLE alert ADD COLUMN sent_state TEXT;   -- its state when the webhook got it
+    ALTER TABLE alert ADD COLUMN sent_us INTEGER;
+",
+    "
+    CREATE TABLE watch (                -- how far lines were watched
+        origin TEXT NOT NULL,
+        generation INTEGER NOT NULL,
+        file TEXT NOT NULL,
+        offset INTEGER NOT NULL,
+        PRIMARY KEY (origin, generation, file)
+    ) STRICT, WITHOUT ROWID;
+",
 ];
 
 /// Brings the tables up to date. Two processes may do it at the same time.

@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::sync::Arc;
 
-use tacho_chain::entry::Checkpoint;
+use tacho_chain::verify::read_checkpoint;
 use tacho_ship::protocol::answers::{Contradiction, NewGeneration};
 use tacho_ship::protocol::{FileName, Origin};
 
@@ -35,7 +35,7 @@ pub enum Incident {
         generation: u64,
         /// The newest checkpoint of the former generation with a good signature, as far as it was
         /// verified.
-        checkpoint: Option<Box<Checkpoint>>,
+        checkpoint: Option<String>,
     },
     /// Two shippers send to one origin.
     TwoShippers {
@@ -60,8 +60,8 @@ pub enum Incident {
 /// Whether what a shipper contradicts is certainly under a signed checkpoint. Then the log on the
 /// host was changed; otherwise a power failure of the host may have had the same effect.
 #[must_use]
-pub fn is_signed(request: &NewGeneration, checkpoint: Option<&Checkpoint>) -> bool {
-    let Some(checkpoint) = checkpoint else { return false };
+pub fn is_signed(request: &NewGeneration, checkpoint: Option<&str>) -> bool {
+    let Some(Ok(checkpoint)) = checkpoint.map(read_checkpoint) else { return false };
     let Some(stem) = request.file.stem() else { return false };
     match stem.as_str().cmp(checkpoint.file.trim_end_matches(".jsonl")) {
         Ordering::Less => true,
@@ -124,23 +124,23 @@ impl fmt::Display for Incident {
 
 #[cfg(test)]
 mod tests {
-    use tacho_chain::hash::Hash;
+    use base64::Engine as _;
+    use base64::engine::general_purpose::STANDARD;
 
     use super::*;
 
     #[test]
     fn a_contradiction_is_compared_with_the_newest_checkpoint() {
         let stem = |number: u32| format!("audit-20261121T100000Z-{number:06}");
-        let checkpoint = Checkpoint {
-            origin: "o".to_owned(),
-            seq: 7,
-            chain: Hash::ZERO,
-            time_s: 1,
-            file: format!("{}.jsonl", stem(2)),
-            offset: 100,
-            reason: tacho_chain::entry::CheckpointReason::Interval,
-            next: None,
-        };
+        let bytes = |count: usize| STANDARD.encode(vec![0; count]);
+        let origin = "tachograph/0123456789abcdef";
+        let checkpoint = format!(
+            "{origin}\n7\n{}\ntime 1\nfile {}.jsonl\noffset 100\nreason interval\n\n\
+             \u{2014} {origin} {}\n",
+            bytes(32),
+            stem(2),
+            bytes(68)
+        );
         let is = |file: String, reason, offset| {
             let request = NewGeneration { after: 1, reason, file: file.parse().unwrap(), offset };
             assert!(!is_signed(&request, None));

@@ -36,7 +36,6 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use axum::body::Bytes;
-use tacho_chain::entry::Checkpoint;
 use tacho_ship::protocol::answers::NewGeneration;
 use tacho_ship::protocol::{
     ContentDigest, FileName, Heartbeat, HeartbeatAnswer, Hints, Origin, OriginState, Stored,
@@ -45,6 +44,7 @@ use tokio::sync::{OwnedMutexGuard, OwnedSemaphorePermit, Semaphore};
 
 use crate::clock::Moment;
 use crate::data::DataDirectory;
+use crate::say::say;
 pub use body::{Coding, unpacked_bytes};
 pub use feed::{Feed, Landed, Subscription};
 pub use incident::{Incident, OnIncident};
@@ -105,7 +105,7 @@ struct Shared {
 }
 
 /// Returns the newest checkpoint of an origin whose signature is good.
-pub type Verified = Box<dyn Fn(&Origin) -> Option<Checkpoint> + Send + Sync>;
+pub type Verified = Box<dyn Fn(&Origin) -> Option<String> + Send + Sync>;
 
 /// One origin.
 struct Entry {
@@ -175,7 +175,10 @@ impl Landing {
                 feed.publish(&Landed { origin, generation, file, offset, was_cut: false });
             }
             replica.set_history(history.former_files, history.inherited);
-            origins.insert(origin.clone(), Arc::new(Entry::new(origin, replica, forks_from)));
+            let shippers = Shippers::load(&directory.join(origin.as_str()))?;
+            let shippers = Mutex::new(shippers);
+            let entry = Entry { shippers, ..Entry::new(origin, replica, forks_from) };
+            origins.insert(entry.origin.clone(), Arc::new(entry));
         }
         let origins = RwLock::new(origins);
         let counters = Counters::default();
@@ -298,7 +301,7 @@ impl Landing {
                     origin: replica.origin().clone(),
                     request,
                     generation: replica.generation(),
-                    checkpoint: checkpoint.map(Box::new),
+                    checkpoint,
                 });
             }
             begun?;
@@ -308,18 +311,32 @@ impl Landing {
     }
 
     /// A shipper is alive.
-    #[must_use]
-    pub fn heartbeat(
+    ///
+    /// # Errors
+    /// The thread for it ends by a panic.
+    pub async fn heartbeat(
         &self,
         admission: &Admission,
         heartbeat: Heartbeat,
-        instance: Option<&str>,
-    ) -> HeartbeatAnswer {
-        let entry = &admission.entry;
-        let now = Moment::now();
-        entry.shippers().heard(instance, heartbeat, now);
-        let generation = entry.view().generation;
-        HeartbeatAnswer { generation, time_us: now.wall_us, hints: self.shared.options.hints }
+        instance: Option<String>,
+    ) -> Result<HeartbeatAnswer, Refusal> {
+        let entry = Arc::clone(&admission.entry);
+        let hints = self.shared.options.hints;
+        self.with_replica(admission, move |_, replica| {
+            let now = Moment::now();
+            let mut shippers = entry.shippers();
+            shippers.heard(instance.as_deref(), heartbeat, now);
+            // Without files there is nothing that a second shipper could contradict.
+            if replica.view().files > 0 {
+                let saved = shippers.save(replica.root());
+                if let Err(error) = saved {
+                    say(&format!("{}: cannot store a heartbeat: {error}", entry.origin));
+                }
+            }
+            let generation = replica.generation();
+            Ok(HeartbeatAnswer { generation, time_us: now.wall_us, hints })
+        })
+        .await
     }
 
     /// All that has landed, and what lands from now on. Several parts can subscribe.
@@ -341,6 +358,12 @@ impl Landing {
     #[must_use]
     pub fn counters(&self) -> &Counters {
         &self.shared.counters
+    }
+
+    /// Free bytes of the disk below which bodies are refused.
+    #[must_use]
+    pub fn reserve_bytes(&self) -> u64 {
+        self.shared.options.reserve_bytes
     }
 
     /// The data directory.

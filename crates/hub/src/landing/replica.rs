@@ -137,6 +137,11 @@ impl Replica {
         self.generation
     }
 
+    /// Directory of all generations.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
     /// Directory of the current generation.
     pub fn path(&self) -> PathBuf {
         self.root.join(self.generation.to_string())

@@ -1,10 +1,14 @@
 //! Which shippers of an origin are alive, and what they say of themselves.
 
 use std::collections::BTreeMap;
+use std::io;
+use std::path::Path;
 
+use serde::{Deserialize, Serialize};
 use tacho_ship::protocol::{HEARTBEAT_S, HEARTBEATS_MISSED, Heartbeat};
 
 use super::Refusal;
+use super::replica::UNFINISHED;
 use crate::clock::Moment;
 
 /// Instances that are remembered: a client could invent them.
@@ -18,15 +22,16 @@ const SECOND_US: i64 = 1_000_000;
 const NEXT_S_MAX: u32 = 6 * HEARTBEAT_S;
 
 /// The shippers of one origin.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Shippers {
     instances: BTreeMap<String, Instance>,
     /// Until when past generations count (leaky bucket), on the steady clock.
+    #[serde(skip)]
     generations_until_us: i64,
 }
 
 /// One process of a shipper.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Instance {
     /// When something of it was received.
     pub last: Moment,
@@ -57,7 +62,41 @@ impl Instance {
     }
 }
 
+/// Beside the directories of an origin's generations.
+const FILE: &str = "shippers.json";
+
 impl Shippers {
+    /// Those that were alive before a restart of the hub: they may still be, and a second shipper
+    /// must not begin a generation in the meantime.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn load(root: &Path) -> io::Result<Self> {
+        match std::fs::read(root.join(FILE)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Self::default()),
+            // A file of another release, or one that a power failure has emptied.
+            text => {
+                let mut shippers: Self = serde_json::from_slice(&text?).unwrap_or_default();
+                // How long the hub was down says nothing about them.
+                let now = Moment::now();
+                for instance in shippers.instances.values_mut() {
+                    instance.last.steady_us = now.steady_us;
+                }
+                Ok(shippers)
+            }
+        }
+    }
+
+    /// Writes the file, without a sync: after a power failure all of them have to come again.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn save(&self, root: &Path) -> io::Result<()> {
+        let unfinished = root.join(format!("{UNFINISHED}{FILE}"));
+        std::fs::write(&unfinished, serde_json::to_vec(self)?)?;
+        std::fs::rename(unfinished, root.join(FILE))
+    }
+
     /// A `PUT` has come.
     pub fn heard_put(&mut self, instance: &str, now: Moment) {
         let known = self.instance(instance, now);
@@ -139,6 +178,19 @@ mod tests {
         shippers.heard(Some("a"), heartbeat(0), Moment::at(50_000_000));
         assert_eq!(shippers.other_alive(Some("b"), Moment::at(50_000_000)), None);
         assert_eq!(shippers.newest().unwrap().skew_us(), Some(5 - 50_000_000));
+    }
+
+    #[test]
+    fn a_restart_does_not_forget_who_is_alive() {
+        let directory = tempfile::tempdir().unwrap();
+        assert!(Shippers::load(directory.path()).unwrap().newest().is_none());
+        let mut shippers = Shippers::default();
+        shippers.heard(Some("a"), heartbeat(10), Moment::at(0));
+        shippers.save(directory.path()).unwrap();
+        let loaded = Shippers::load(directory.path()).unwrap();
+        assert!(loaded.other_alive(Some("b"), Moment::now()).is_some());
+        std::fs::write(directory.path().join(FILE), "").unwrap();
+        assert!(Shippers::load(directory.path()).unwrap().newest().is_none());
     }
 
     #[test]

@@ -8,9 +8,10 @@ use axum::body::Body;
 use axum::http::{self, StatusCode};
 use http_body_util::BodyExt as _;
 use serde_json::{Value, json};
-use tacho_hub::api::{self, ship::ShipState};
+use tacho_hub::api::{self, session::SignIn, ship::ShipState};
 use tacho_hub::data::DataDirectory;
 use tacho_hub::database::Database;
+use tacho_hub::index::{Index, query_settings};
 use tacho_hub::landing::{Incident, Landing, Options, Subscription};
 use tacho_hub::roles::Scope;
 use tacho_hub::state::AppState;
@@ -123,10 +124,24 @@ impl Bench {
         let agent = token("agent", Scope::Servers(vec!["db1".parse().unwrap()]));
         let auditor = token("auditor", Scope::All);
         let (_, stopping) = tokio::sync::watch::channel(false);
+        let settings = query_settings(&directory).unwrap();
+        let index = Index::open(&directory, landing.subscribe(), settings).unwrap();
         let ship = ShipState::new(landing.clone());
         let verification = Verification::default();
-        let state = AppState { database, data: directory, ship, verification, stopping };
+        let state = AppState {
+            database,
+            data: directory,
+            ship,
+            index,
+            verification,
+            sign_in: SignIn::new(false),
+            stopping,
+        };
         Self { data, token: agent, auditor, state, landing, incidents }
+    }
+
+    pub fn state(&self) -> AppState {
+        self.state.clone()
     }
 
     /// The same directory with another hub.

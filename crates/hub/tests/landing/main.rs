@@ -1,6 +1,7 @@
 //! The protocol of shipping, request by request: `docs/specs/ship.md`.
 
 mod bench;
+mod sign_in;
 mod storage;
 
 use axum::http::StatusCode;
@@ -158,6 +159,9 @@ async fn a_second_shipper_may_not_fork_while_the_first_is_alive() {
     assert_eq!((status, &body["code"], &body["generation"]), (409, &json!("busy"), &json!(1)));
     assert!(body["message"].as_str().unwrap().contains("old"), "{body}");
     assert_eq!(bench.incidents().len(), 1);
+    // Nor after a restart of the hub.
+    let bench = bench.restarted();
+    assert_eq!(bench.post("generations", &second, &fork).await.1["code"], "busy");
     bench.post("heartbeat", &first, &beat(0)).await;
     assert_eq!(bench.post("generations", &second, &fork).await.0, 201);
 }

@@ -3,7 +3,7 @@
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
@@ -18,12 +18,17 @@ pub struct Hub {
     pub data: tempfile::TempDir,
     pub address: String,
     child: Option<Child>,
+    stdout: Option<BufReader<ChildStdout>>,
 }
 
 impl Hub {
     pub fn start() -> Self {
-        let mut hub =
-            Self { data: tempfile::tempdir().unwrap(), address: "127.0.0.1:0".into(), child: None };
+        let mut hub = Self {
+            data: tempfile::tempdir().unwrap(),
+            address: "127.0.0.1:0".into(),
+            child: None,
+            stdout: None,
+        };
         hub.spawn(&[]);
         hub
     }
@@ -38,8 +43,10 @@ impl Hub {
             .spawn()
             .unwrap();
         let mut line = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        let (_, address) = line.trim_end().split_once("http://").expect(&line);
+        let mut stdout = BufReader::new(child.stdout.take().unwrap());
+        stdout.read_line(&mut line).unwrap();
+        self.stdout = Some(stdout);
+        let (_, address) = line.trim_end().split_once("://").expect(&line);
         self.address = address.to_owned();
         self.child = Some(child);
     }
@@ -48,6 +55,12 @@ impl Hub {
         let (first, rest) = args.split_at(2);
         let mut command = Command::new(HUB);
         command.args(first).arg("--data").arg(self.data.path()).args(rest).output().unwrap()
+    }
+
+    /// A subcommand of one word.
+    pub fn command(&self, name: &str, args: &[&str]) -> Output {
+        let mut command = Command::new(HUB);
+        command.arg(name).arg("--data").arg(self.data.path()).args(args).output().unwrap()
     }
 
     pub fn token(&self, args: &[&str]) -> String {
@@ -67,6 +80,14 @@ impl Hub {
         let mut answer = String::new();
         stream.read_to_string(&mut answer).unwrap();
         answer
+    }
+
+    /// The link that it prints at its start; stops the hub.
+    pub fn link(&mut self) -> Option<String> {
+        self.stop();
+        let mut text = String::new();
+        self.stdout.take().unwrap().read_to_string(&mut text).unwrap();
+        text.split_whitespace().find(|word| word.starts_with("http://")).map(str::to_owned)
     }
 
     /// SIGTERM; the exit code.
@@ -106,14 +127,26 @@ pub struct Shipping {
 impl Shipping {
     /// Ships `log` as `origin`.
     pub fn start(hub: &Hub, log: &Path, origin: &str, once: bool) -> Self {
+        Self::to(hub, &format!("http://{}", hub.address), None, log, origin, once)
+    }
+
+    /// The same, to a URL, trusting an authority.
+    pub fn to(
+        hub: &Hub,
+        url: &str,
+        ca: Option<&Path>,
+        log: &Path,
+        origin: &str,
+        once: bool,
+    ) -> Self {
         let token = hub.token(&["--role", "agent", "--server", origin]);
         let token_file = hub.data.path().join(format!("token-{origin}"));
         std::fs::write(&token_file, token).unwrap();
         let client = Client::new(&ClientOptions {
-            address: format!("http://{}", hub.address).parse().unwrap(),
+            address: url.parse().unwrap(),
             origin: origin.parse().unwrap(),
             token_file,
-            ca: None,
+            ca: ca.map(Path::to_owned),
         });
         let (stop, said): (Arc<AtomicBool>, Arc<Mutex<Vec<String>>>) = Default::default();
         let heard = Arc::clone(&said);
@@ -124,6 +157,7 @@ impl Shipping {
             bytes_per_second: 0,
             give_up_after: None,
             state: None,
+            retain: true,
             host: "test".to_owned(),
             stop: Arc::clone(&stop),
             report: Arc::new(move |text| heard.lock().unwrap().push(text.to_owned())),

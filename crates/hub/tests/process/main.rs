@@ -4,7 +4,9 @@ mod hub;
 #[path = "../../../chain/tests/support/mod.rs"]
 #[expect(dead_code, reason = "the support of another crate's tests")]
 mod recorder;
+mod search;
 mod shipping;
+mod tls;
 
 use hub::{HUB, Hub};
 
@@ -13,6 +15,16 @@ fn it_serves_and_stops_in_order() {
     let mut hub = Hub::start();
     assert!(hub.get("/healthz", "").starts_with("HTTP/1.1 200"));
     assert_eq!(hub.stop(), Some(0));
+}
+
+#[test]
+fn the_first_start_prints_a_link_until_there_is_an_administrator() {
+    let mut hub = Hub::start();
+    let link = hub.link().expect("a link");
+    assert!(link.contains("/sign-in#tacho_signin_"), "{link}");
+    hub.token(&["--role", "admin"]);
+    hub.spawn(&[]);
+    assert_eq!(hub.link(), None);
 }
 
 #[test]

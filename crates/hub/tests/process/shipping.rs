@@ -1,6 +1,6 @@
 //! Real shippers to a real hub.
 
-use std::io::Write as _;
+use std::io::{BufRead as _, Read as _, Write as _};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -213,4 +213,67 @@ fn a_changed_log_is_broken() {
     let seen = wait_for(&hub, &token, |it| it["seal"] == "broken");
     assert!(seen["seal_message"].as_str().unwrap().contains("another root key"), "{seen}");
     assert_eq!(seen["state"], "broken");
+    // The fork, the broken seal, and the shipper that has ended.
+    let rules = ["seal_broken", "shipper_stopped"];
+    while !rules.iter().all(|rule| hub.get("/api/v1/alerts?state=open", &token).contains(rule)) {
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    let alerts = hub.get("/api/v1/alerts", &token);
+    assert!(alerts.contains("\"rule\":\"tampered\""), "{alerts}");
+}
+
+#[test]
+fn a_local_log_needs_no_shipper() {
+    let mut hub = Hub::start();
+    let token = hub.token(&["--role", "admin"]);
+    let mut log = Log::new(Recorder::new(5));
+    log.recorder.lines(3);
+    log.recorder.checkpoint(CheckpointReason::Interval);
+    log.save();
+    let argument = format!("db1={}", log.path().display());
+    hub.stop();
+    hub.spawn(&["--log", &argument]);
+    wait_for(&hub, &token, |it| it["verified_to_seq"] == 3);
+    log.recorder.lines(3);
+    log.recorder.stop();
+    log.save();
+    wait_for(&hub, &token, |it| it["verified_to_seq"] == 6);
+    assert_eq!(hub.stop(), Some(0));
+    assert_same(log.path(), &hub.replica("db1", 1));
+    assert!(!hub.data.path().join("local/db1.token").exists());
+    hub.spawn(&["--log", &argument]);
+    wait_for(&hub, &token, |it| it["verified_to_seq"] == 6);
+}
+
+#[test]
+fn alerts_are_sent_to_a_webhook_until_it_takes_them() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/alerts", listener.local_addr().unwrap());
+    let mut hub = Hub::start();
+    let log = Log::new(sealed());
+    Shipping::start(&hub, log.path(), "db1", true).finish();
+    hub.stop();
+    hub.spawn(&["--webhook", &url]);
+    // The shipper has ended in order. The first delivery fails.
+    for status in ["500 Internal Server Error", "200 OK"] {
+        let (stream, _) = listener.accept().unwrap();
+        let mut reader = std::io::BufReader::new(&stream);
+        let mut length = 0;
+        loop {
+            let mut line = String::new();
+            reader.read_line(&mut line).unwrap();
+            if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
+                length = value.trim().parse().unwrap();
+            }
+            if line == "\r\n" {
+                break;
+            }
+        }
+        let mut body = vec![0; length];
+        reader.read_exact(&mut body).unwrap();
+        let body: Value = serde_json::from_slice(&body).unwrap();
+        assert_eq!(body["alerts"][0]["labels"]["alertname"], "shipper_stopped", "{body}");
+        let answer = format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+        (&stream).write_all(answer.as_bytes()).unwrap();
+    }
 }

@@ -2,6 +2,7 @@
 
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use tacho_chain::SIDECAR_ENDING;
 use tacho_chain::entry::is_stem;
@@ -9,6 +10,10 @@ use tacho_chain::verify::Directory;
 
 use super::content::{self, Identities};
 use crate::form::Form;
+
+/// [`LOOKS_MAX`] of these are much longer than a recorder needs from a file to its sidecar.
+const BATCH_TIME: Duration = Duration::from_millis(50);
+const LOOKS_MAX: u32 = 20;
 
 /// The files of a log directory, all untrusted: links are not followed.
 pub struct RealDirectory {
@@ -67,5 +72,16 @@ impl Directory for RealDirectory {
         let path = self.path.join(name);
         let file = content::open_in_log(&path)?;
         content::unpack(file, content::form_of(&path), &self.identities)
+    }
+
+    fn look_again(&self, looks: u32) -> bool {
+        if looks == 0 {
+            return true;
+        }
+        let is_at_work = looks < LOOKS_MAX && crate::is_locked(&self.path) == Some(true);
+        if is_at_work {
+            std::thread::sleep(BATCH_TIME);
+        }
+        is_at_work
     }
 }

@@ -112,9 +112,28 @@ impl Listing {
 /// The log files of a directory. While a file is being packed both of its forms exist; the first
 /// one is used.
 ///
+/// An entry that is made while a directory is read may be missing although a newer one is there
+/// (readdir(3)). A reader that follows the log would never return to it, so the directory is read
+/// twice: whatever is as old as the newest file of the first reading is complete in the second one.
+///
 /// # Errors
 /// The directory cannot be read.
 pub fn list(directory: &Path) -> io::Result<Listing> {
+    let mut listing = read(directory)?;
+    if let Some(newest) = listing.files.iter().map(|file| &file.stem).max().cloned() {
+        let again = read(directory)?;
+        listing.files.extend(again.files.into_iter().filter(|file| file.stem <= newest));
+        listing.refused.extend(again.refused);
+    }
+    listing.files.sort();
+    listing.files.dedup_by(|later, earlier| later.stem == earlier.stem);
+    listing.refused.sort();
+    listing.refused.dedup();
+    Ok(listing)
+}
+
+/// One reading, in any order.
+fn read(directory: &Path) -> io::Result<Listing> {
     let mut listing = Listing::default();
     for entry in std::fs::read_dir(directory)? {
         let entry = entry?;
@@ -129,9 +148,6 @@ pub fn list(directory: &Path) -> io::Result<Listing> {
             Err(error) => return Err(error),
         }
     }
-    listing.files.sort();
-    listing.files.dedup_by(|later, earlier| later.stem == earlier.stem);
-    listing.refused.sort();
     Ok(listing)
 }
 

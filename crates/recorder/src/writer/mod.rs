@@ -28,9 +28,10 @@
 //! | `relief` | moving incomplete records out of the arena |
 //! | `pace` | how long the writer sleeps |
 //! | `rate_limit` | limits repeated messages in the error log |
-//! | `upkeep` | maintenance of files: the next seven |
+//! | `upkeep` | maintenance of files: the next eight |
 //! | `retention` | which closed file is removed when |
 //! | `brake` | rate limit for suspicious removals |
+//! | `hub_wait` | a due file waits for the hubs that do not have it |
 //! | `packing` | the thread that compresses and encrypts closed files |
 //! | `secondary_format` | the thread that writes each file in another format, too |
 //! | `space` | free space on the disk, and the warning that it is low |
@@ -44,6 +45,7 @@ mod dead_arenas;
 mod durability;
 mod file_events;
 mod filter_sync;
+mod hub_wait;
 mod intake;
 mod inventory;
 mod lines;

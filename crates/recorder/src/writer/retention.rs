@@ -9,6 +9,8 @@
 //! ([`LogFiles::due_rotations`](tacho_logdir::LogFiles::due_rotations)). A log at its limit loses
 //! one file for each of these and is never delayed. To remove the rest at once, set
 //! `tacho_retention_days` or `tacho_retention_files` again.
+//!
+//! A file that a hub does not have waits for it ([`HubWait`]).
 
 use std::sync::atomic::Ordering;
 
@@ -18,6 +20,7 @@ use tacho_settings::Setting;
 
 use super::brake::Brake;
 use super::context::Context;
+use super::hub_wait::{HubWait, Lack, Verdict};
 use super::packing::Packing;
 use super::rate_limit::RateLimit;
 use super::secondary_format::SecondaryFormat;
@@ -28,6 +31,8 @@ use crate::control::{Control, Severity};
 const LOOK_EVERY_US: i64 = 60_000_000;
 /// Interval while a due file is still being read, µs.
 const LOOK_AGAIN_US: i64 = 200_000;
+/// Interval while a due file waits for a hub, or for the disk to fill, µs.
+const LOOK_WAITING_US: i64 = 5_000_000;
 /// How many files may be removed by age for each new one.
 const GO_FOR_ONE: u64 = 2;
 
@@ -37,16 +42,46 @@ pub(super) struct Needs<'n> {
     pub(super) secondary_format: &'n SecondaryFormat,
 }
 
+/// A file that is being removed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Removal {
+    /// Which, and why.
+    pub(super) due: Due,
+    /// A hub does not have it.
+    pub(super) lack: Option<Lack>,
+}
+
+impl Removal {
+    /// The reason, as the line in the log has it.
+    pub(super) fn reason(&self) -> String {
+        match &self.lack {
+            Some(lack) => format!("{}, {}", self.due.reason, lack.hubs),
+            None => self.due.reason.to_string(),
+        }
+    }
+}
+
+/// The setting that is a reason to remove a file.
+pub(super) fn setting_of(reason: RemovalReason) -> Setting {
+    match reason {
+        RemovalReason::Size => Setting::RetentionBytes,
+        RemovalReason::Count => Setting::RetentionFiles,
+        RemovalReason::Age | RemovalReason::Request => Setting::RetentionDays,
+    }
+}
+
 /// State of the retention.
 #[derive(Default)]
 pub(super) struct Retention {
     keep: Keep,
+    /// What happens to files that a hub does not have.
+    unshipped: u64,
     /// Time of the next look, by the monotonic clock.
     look_at_us: i64,
     /// Removals that a crash interrupted were completed.
     is_tidy: bool,
     /// A file whose tombstone is on the device. Its line is in the log when the batch is empty.
-    leaving: Option<Due>,
+    leaving: Option<Removal>,
     by_age: Brake,
     by_count: Brake,
     /// The current file in the last round.
@@ -58,13 +93,14 @@ pub(super) struct Retention {
     /// A reported entry that has the name of a log file but is not one.
     skipped: Option<FileName>,
     is_ahead: bool,
+    hub_wait: HubWait,
     failure_limit: RateLimit,
 }
 
 impl Retention {
     /// The file that is being removed.
     pub(super) fn leaving_name(&self) -> Option<FileName> {
-        self.leaving.map(|due| due.name)
+        self.leaving.as_ref().map(|removal| removal.due.name)
     }
 
     /// The size of a file has changed.
@@ -102,10 +138,11 @@ impl Retention {
     }
 
     /// Notes that a file is being removed.
-    fn note_going(&mut self, due: Due) {
-        self.by_age.pass(due.reason == RemovalReason::Age);
-        self.by_count.pass(due.reason == RemovalReason::Count);
-        self.leaving = Some(due);
+    fn note_going(&mut self, removal: Removal) {
+        let reason = removal.due.reason;
+        self.by_age.pass(reason == RemovalReason::Age);
+        self.by_count.pass(reason == RemovalReason::Count);
+        self.leaving = Some(removal);
         self.look_at_us = 0;
     }
 
@@ -117,12 +154,12 @@ impl Retention {
         needs: &Needs<'_>,
         stale: &mut Stale,
         context: &Context,
-    ) -> Option<Due> {
+    ) -> Option<Removal> {
         let now_us = sys::monotonic_us();
         self.note_current(files.current_name());
-        if let Some(due) = self.leaving {
+        if self.leaving.is_some() {
             if now_us >= self.look_at_us {
-                stale.inventory |= self.remove(due, now_us, files, context);
+                stale.inventory |= self.remove(now_us, files, context);
             }
             return None;
         }
@@ -133,7 +170,9 @@ impl Retention {
             bytes: control.setting(Setting::RetentionBytes),
             files: control.setting(Setting::RetentionFiles),
         };
-        let has_changed = std::mem::replace(&mut self.keep, keep) != keep;
+        let unshipped = control.setting(Setting::RetentionUnshipped);
+        let has_changed = std::mem::replace(&mut self.keep, keep) != keep
+            || std::mem::replace(&mut self.unshipped, unshipped) != unshipped;
         if keep == Keep::default() {
             self.by_age.forget_request();
             self.by_count.forget_request();
@@ -171,7 +210,7 @@ impl Retention {
         files: &mut LogFiles<F>,
         needs: &Needs<'_>,
         context: &Context,
-    ) -> Result<Option<Due>, String> {
+    ) -> Result<Option<Removal>, String> {
         if !self.is_tidy {
             files.finish_removals().map_err(|error| error.to_string())?;
             self.is_tidy = true;
@@ -185,11 +224,16 @@ impl Retention {
             let text = format!("{}: not a regular file, ignored", name.log_file());
             context.say(Severity::Warning, &text);
         }
-        let Some(first) = outlook.due.first() else { return Ok(None) };
+        let Some(&first) = outlook.due.first() else { return Ok(None) };
         if needs.packing.is_at(first.name) {
             // Packing would create it again. After that, the next look finds it.
             return Ok(None);
         }
+        let verdict = self.hub_wait.judge(&outlook, first, files, now_us, context)?;
+        let Verdict::Remove(lack) = verdict else {
+            self.look_at_us = now_us + LOOK_WAITING_US;
+            return Ok(None);
+        };
         let mut reasons = outlook.due.iter();
         let Some(&due) = reasons.find(|due| self.may_remove(due.reason)) else {
             outlook
@@ -206,8 +250,9 @@ impl Retention {
             return Ok(None);
         }
         files.bury(due).map_err(|error| error.to_string())?;
-        self.note_going(due);
-        Ok(Some(due))
+        let removal = Removal { due, lack };
+        self.note_going(removal.clone());
+        Ok(Some(removal))
     }
 
     /// Reports once that the clock was ahead, and again only after it was right in between: the
@@ -227,13 +272,8 @@ impl Retention {
     }
 
     /// `true`: the file is gone.
-    fn remove<F: Fs>(
-        &mut self,
-        due: Due,
-        now_us: i64,
-        files: &mut LogFiles<F>,
-        context: &Context,
-    ) -> bool {
+    fn remove<F: Fs>(&mut self, now_us: i64, files: &mut LogFiles<F>, context: &Context) -> bool {
+        let Some(Removal { due, lack }) = self.leaving.clone() else { return false };
         if let Err(error) = files.remove(due.name) {
             self.look_at_us = now_us + LOOK_EVERY_US;
             self.report_failure(&error.to_string(), now_us, context);
@@ -243,14 +283,14 @@ impl Retention {
         // There may be more files.
         self.look_at_us = 0;
         context.status.files_removed.fetch_add(1, Ordering::Relaxed);
-        let setting = match due.reason {
-            RemovalReason::Size => Setting::RetentionBytes,
-            RemovalReason::Count => Setting::RetentionFiles,
-            RemovalReason::Age | RemovalReason::Request => Setting::RetentionDays,
-        };
-        let setting = context.name(setting);
+        let setting = context.name(setting_of(due.reason));
         let text = format!("{} was removed ({setting})", due.name.log_file());
-        context.say(Severity::Note, &text);
+        match lack {
+            None => context.say(Severity::Note, &text),
+            Some(Lack { hubs, cause }) => {
+                context.report(Severity::Warning, &format!("{text}, {hubs}{cause}"), true);
+            }
+        }
         true
     }
 
@@ -313,7 +353,7 @@ mod tests {
         let mut count = 0;
         while retention.may_remove(reason) {
             let name = FileName::after(None, 0);
-            retention.note_going(Due { name, reason });
+            retention.note_going(Removal { due: Due { name, reason }, lack: None });
             count += 1;
         }
         count

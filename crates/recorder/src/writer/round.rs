@@ -149,9 +149,9 @@ impl<F: Fs> Writer<F> {
     /// Packs and removes closed files, and writes the lines about files. Only with an empty batch.
     fn look_after_closed(&mut self) {
         debug_assert!(self.output.batch.is_empty());
-        let due = self.upkeep.look_after_closed(&mut self.output.files, &self.context);
-        if let Some(due) = due {
-            self.note_change("file_removed", &due.name.log_file(), &due.reason.to_string());
+        let removal = self.upkeep.look_after_closed(&mut self.output.files, &self.context);
+        if let Some(removal) = removal {
+            self.note_change("file_removed", &removal.due.name.log_file(), &removal.reason());
         }
         // A rotation without a line to write has events, too.
         self.report_file_events();

@@ -1,13 +1,13 @@
 //! Maintenance of files: packing, other formats, retention, the inventory, and the check of free
 //! space.
 
-use tacho_logdir::{Due, Fs, LogFiles};
+use tacho_logdir::{Fs, LogFiles};
 use tacho_record::time::TimeFormatter;
 
 use super::context::Context;
 use super::inventory::InventoryWatch;
 use super::packing::Packing;
-use super::retention::{Needs, Retention};
+use super::retention::{Needs, Removal, Retention};
 use super::secondary_format::SecondaryFormat;
 use super::space::SpaceWatch;
 use super::stale::Stale;
@@ -61,7 +61,7 @@ impl Upkeep {
         &mut self,
         files: &mut LogFiles<F>,
         context: &Context,
-    ) -> Option<Due> {
+    ) -> Option<Removal> {
         let mut stale = Stale::default();
         let (secondary_format, leaving) = (&self.secondary_format, self.retention.leaving_name());
         let skips = |name| secondary_format.needs(name) || leaving == Some(name);
@@ -69,9 +69,9 @@ impl Upkeep {
         self.refresh(stale);
         let mut stale = Stale::default();
         let needs = Needs { packing: &self.packing, secondary_format: &self.secondary_format };
-        let due = self.retention.look_after(files, &needs, &mut stale, context);
+        let removal = self.retention.look_after(files, &needs, &mut stale, context);
         self.refresh(stale);
-        due
+        removal
     }
 
     /// Updates the figures about the log.

@@ -13,6 +13,7 @@
 //! | `settle` | differences between the log directory and the hub's copy |
 //! | `beat` | heartbeats |
 //! | `cache` | the file of `--state` |
+//! | `shipped` | the line in `.shipped`, for which retention on this machine waits |
 //! | [`shipper`] | the loop |
 
 pub mod address;
@@ -23,6 +24,7 @@ mod copy;
 mod outage;
 pub mod pace;
 mod settle;
+mod shipped;
 pub mod shipper;
 
 pub use address::Address;

@@ -73,6 +73,7 @@ impl Shipper {
              shipping continues as generation {}",
             state.generation
         ));
+        self.shipped.follow_generation(state.generation);
         self.copy = Some(HubCopy::of(state));
         self.suspect = None;
         self.problems.remove(&(file, "contradiction"));
@@ -89,8 +90,10 @@ impl Shipper {
     ) -> Result<bool, Failure> {
         let hubs = refusal.error.as_ref().and_then(|error| error.offset);
         match (refusal.remedy(), hubs, &mut self.copy) {
-            (Remedy::Seek, Some(hubs), Some(copy)) if hubs < offset => {
-                copy.set(name, hubs);
+            (Remedy::Seek, Some(hubs), Some(_)) if hubs < offset => {
+                // Other files may be shorter there, too.
+                self.copy = None;
+                self.shipped.lower();
                 self.say(&format!(
                     "{}: has {hubs} bytes of {name}, and had acknowledged {offset}, as after a \
                      restore from a backup; shipping again from there",

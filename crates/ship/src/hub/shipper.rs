@@ -15,6 +15,7 @@ use super::client::{Client, Failure};
 use super::copy::HubCopy;
 use super::outage::Outage;
 use super::pace::{Backoff, Rate, SELDOM};
+use super::shipped::{self, ShippedLine};
 use crate::protocol::answers::{Contradiction, Hints};
 use crate::protocol::errors::Remedy;
 use crate::protocol::names::Stem;
@@ -46,6 +47,8 @@ pub struct Options {
     pub give_up_after: Option<Duration>,
     /// File that caches which log files are complete at the hub.
     pub state: Option<PathBuf>,
+    /// Retention on this machine waits until the hub has a file.
+    pub retain: bool,
     /// Name of this machine.
     pub host: String,
     /// Set by Ctrl-C.
@@ -103,6 +106,7 @@ pub struct Shipper {
     pub(super) fork_count: u64,
     cache: Option<Cache>,
     settled_count: usize,
+    pub(super) shipped: ShippedLine,
 }
 
 impl Shipper {
@@ -111,6 +115,12 @@ impl Shipper {
         let now = Instant::now();
         let name = format!("{} {}", client.address(), client.origin());
         let cache = options.state.as_ref().map(|path| Cache::open(path, name));
+        let shipped = ShippedLine::new(
+            &options.directory,
+            client.address().to_string(),
+            client.origin().to_string(),
+            Arc::clone(&options.report),
+        );
         let outage = Outage::new(client.address().to_string(), Arc::clone(&options.report));
         Self {
             client,
@@ -128,6 +138,7 @@ impl Shipper {
             fork_count: 0,
             cache,
             settled_count: 0,
+            shipped,
         }
     }
 
@@ -162,7 +173,9 @@ impl Shipper {
     /// The directory cannot be read at the start.
     pub fn run(&mut self) -> Result<Verdict, String> {
         self.look()?;
+        self.begin_shipped();
         loop {
+            self.shipped.check();
             let pause = match self.turn() {
                 Ok(Progress::Some) => Duration::ZERO,
                 Ok(Progress::None) if self.options.once => break,
@@ -204,6 +217,7 @@ impl Shipper {
                     "the hub's protocol has version {version}, expected {VERSION}"
                 )));
             }
+            self.shipped.follow_generation(state.generation);
             let mut copy = HubCopy::of(state);
             if let Some(cache) = &self.cache {
                 copy.believe(cache.complete(copy.generation));
@@ -237,8 +251,11 @@ impl Shipper {
     fn ship(&mut self, look: &Look) -> Result<Progress, Failure> {
         let mut progress = Progress::None;
         self.unsealed_bytes = 0;
+        self.shipped.begin_pass();
         for stem in look.stems() {
-            match self.ship_file(look, &stem)? {
+            let shipped = self.ship_file(look, &stem)?;
+            self.shipped.visit(&stem, self.is_acknowledged(look, &stem));
+            match shipped {
                 Progress::None => {}
                 // Later files wait for this one.
                 Progress::Waits => {
@@ -251,6 +268,7 @@ impl Shipper {
                 return Ok(Progress::Some);
             }
         }
+        self.shipped.end_pass();
         Ok(if self.ship_removed(look)? { Progress::Some } else { progress })
     }
 
@@ -409,7 +427,9 @@ impl Shipper {
         if std::mem::replace(&mut self.settled_count, count) == count {
             return;
         }
-        if let Err(error) = cache.save(copy.generation, copy.settled(look)) {
+        let mut settled = copy.settled(look);
+        settled.retain(|stem, _| !shipped::is_encrypted(&self.problems, stem));
+        if let Err(error) = cache.save(copy.generation, settled) {
             self.cache = None;
             self.say(&format!("cannot write the file of --state: {error}; continuing without it"));
         }

@@ -9,7 +9,8 @@ use tacho_chain::entry::is_stem;
 /// Longest name of an origin, bytes.
 pub const ORIGIN_BYTES_MAX: usize = 64;
 
-const LINES_ENDING: &str = ".jsonl";
+/// Ending of a log file with plain lines.
+pub(crate) const LINES_ENDING: &str = ".jsonl";
 const CHAIN_ENDING: &str = ".chain";
 const REMOVED: &str = "removed.chain";
 

@@ -95,6 +95,11 @@ impl Track {
         self.settled = Some(self.chain);
     }
 
+    /// Whether nothing was left when the sidecar had this length.
+    pub fn is_settled_at(&self, length: u64) -> bool {
+        self.settled == Some(length)
+    }
+
     /// Whether nothing is left.
     pub fn is_settled(&self) -> bool {
         self.settled == Some(self.chain)

@@ -23,6 +23,8 @@ struct Bench {
     hub: MemoryHub,
     said: Arc<Mutex<Vec<String>>>,
     stop: Arc<AtomicBool>,
+    /// Retention waits for the hub.
+    retain: bool,
 }
 
 impl Bench {
@@ -30,7 +32,8 @@ impl Bench {
         let directory = tempfile::tempdir().unwrap();
         std::fs::write(directory.path().join("token"), format!("{TOKEN}\n")).unwrap();
         std::fs::create_dir(directory.path().join("log")).unwrap();
-        Self { directory, hub: MemoryHub::start(), said: Arc::default(), stop: Arc::default() }
+        let (said, stop) = (Arc::default(), Arc::default());
+        Self { directory, hub: MemoryHub::start(), said, stop, retain: true }
     }
 
     /// A file of the log directory.
@@ -64,6 +67,7 @@ impl Bench {
             bytes_per_second: 0,
             give_up_after,
             state: Some(self.directory.path().join("state")),
+            retain: self.retain,
             host: "host".to_owned(),
             stop: Arc::clone(&self.stop),
             report: Arc::new(move |text| said.lock().unwrap().push(text.to_owned())),
@@ -73,6 +77,13 @@ impl Bench {
 
     fn ship(&self) -> Verdict {
         self.shipper(None).run().unwrap()
+    }
+
+    /// The lines of `.shipped`, without the hub and the name there.
+    fn shipped(&self) -> Option<String> {
+        let path = self.directory.path().join("log").join(".shipped");
+        let text = std::fs::read_to_string(path).ok()?;
+        Some(text.replace(&format!(" {} db1\n", self.hub.url()), ""))
     }
 
     fn said(&self) -> String {
@@ -268,6 +279,59 @@ fn a_log_that_was_cut_or_reset_begins_a_generation() {
         })
     );
     assert_eq!(bench.hub.generation_request()["reason"], "missing");
+}
+
+#[test]
+fn shipped_files_are_listed_for_retention() {
+    let mut bench = Bench::new();
+    bench.write_sealed(ONE, &["one\n", "two\n"]);
+    bench.write_sealed(TWO, &["three\n"]);
+    // Before the hub answers, there is a line: the recorder waits.
+    bench.hub.fail_next(503, r#"{"code":"unavailable","message":"the hub starts"}"#);
+    let verdict = bench.shipper(Some(Duration::ZERO)).run().unwrap();
+    assert_eq!((verdict.problem_count, bench.shipped().as_deref()), (1, Some("-")));
+    bench.ship();
+    assert_eq!(bench.shipped().as_deref(), Some(ONE), "the newest one may grow");
+    // Without the line, the recorder waits for no hub.
+    bench.retain = false;
+    bench.ship();
+    assert_eq!(bench.shipped(), None);
+    bench.ship();
+    assert!(!bench.said().contains(".shipped"), "{}", bench.said());
+}
+
+#[test]
+fn a_file_without_a_key_is_not_acknowledged() {
+    let bench = Bench::new();
+    bench.write_sealed(ONE, &["one\n"]);
+    bench.remove(&names(ONE)[0]);
+    let key = age::x25519::Identity::generate().to_public();
+    bench.write(&format!("{ONE}.jsonl.age"), age::encrypt(&key, b"one\n").unwrap());
+    bench.write_sealed(TWO, &["two\n"]);
+    for _ in 0..2 {
+        // Also if the state has been written.
+        assert_eq!(bench.ship().problem_count, 1);
+        assert!(bench.said().contains("encrypted before all of it was shipped"));
+        assert_eq!(bench.shipped().as_deref(), Some("-"));
+    }
+    bench.assert_same(&[&names(ONE)[1], &names(TWO)[0]]);
+}
+
+#[test]
+fn a_hub_that_has_lost_a_file_does_not_count_as_having_it() {
+    let bench = Bench::new();
+    bench.write_sealed(ONE, &["one\n", "two\n"]);
+    bench.write_sealed(TWO, &["three\n"]);
+    bench.ship();
+    assert_eq!(bench.shipped().as_deref(), Some(ONE));
+    // Between two requests of one run, the hub loses the ends of both files.
+    let [lines, chain] = names(ONE);
+    bench.hub.cut_before_next_put(&lines, 4);
+    bench.hub.cut_before_next_put(&names(TWO)[0], 0);
+    bench.write_sealed(TWO, &["three\n", "four\n"]);
+    assert_eq!(bench.ship().problem_count, 0);
+    bench.assert_same(&[&lines, &chain, &names(TWO)[0], &names(TWO)[1]]);
+    assert_eq!(bench.shipped().as_deref(), Some(ONE));
 }
 
 #[test]

@@ -24,7 +24,7 @@ struct State {
     failures: VecDeque<(u16, String)>,
     answers_to_lose: u32,
     /// Before the next `PUT` with bytes.
-    cut: Option<(String, usize)>,
+    cuts: Vec<(String, usize)>,
     heartbeat: Option<Heartbeat>,
     generation_request: Value,
 }
@@ -122,7 +122,7 @@ impl MemoryHub {
 
     /// Loses the end of a file before the next `PUT` with bytes.
     pub fn cut_before_next_put(&self, name: &str, length: usize) {
-        self.state().cut = Some((name.to_owned(), length));
+        self.state().cuts.push((name.to_owned(), length));
     }
 }
 
@@ -223,10 +223,10 @@ impl State {
             None => request.body.clone(),
             Some(other) => panic!("coding {other}"),
         };
-        if !body.is_empty()
-            && let Some((name, length)) = self.cut.take()
-        {
-            self.generations.last_mut().unwrap().get_mut(&name).unwrap().truncate(length);
+        if !body.is_empty() {
+            for (name, length) in std::mem::take(&mut self.cuts) {
+                self.generations.last_mut().unwrap().get_mut(&name).unwrap().truncate(length);
+            }
         }
         let generation = self.generations.len();
         assert_eq!(request.query["generation"], generation.to_string());

@@ -17,7 +17,8 @@ For example
 
 The hub gets the bytes of log files, seals and tombstones, and acknowledges what is on its disk.
 Nothing that is needed is kept on this machine: after a start, tacho asks the hub where to continue.
-Lines are shipped as soon as they are sealed.
+Lines are shipped as soon as they are sealed. The file .shipped in the log directory says which log
+files the hub has; the server keeps the others (tacho_retention_unshipped).
 
 Exit code: 0 success; 1 files that could not be shipped, a log that contradicts the hub's copy, or
 --give-up-after has passed (see stderr); 2 wrong usage.";
@@ -62,6 +63,10 @@ pub struct ShipArgs {
     /// File that caches which log files the hub has completely. It may be deleted
     #[arg(long, value_name = "FILE")]
     pub state: Option<PathBuf>,
+
+    /// Do not make retention on this machine wait until the hub has a log file
+    #[arg(long, conflicts_with = "check")]
+    pub no_retain: bool,
 
     /// Certificate authorities to trust for the hub, PEM [default: the system's]
     #[arg(long, value_name = "FILE")]

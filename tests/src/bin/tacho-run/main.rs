@@ -5,8 +5,8 @@
 //! 3. sysbench continues while recording is switched on and off in short blocks: the cost.
 //! 4. The server stops, and the log is compared with the counts of the clients.
 //!
-//! Meanwhile `tacho ship` sends the log to a private hub, where each answered statement of the tagging
-//! client must be found once.
+//! Meanwhile `tacho ship` sends the log to a private hub, where each answered statement of the
+//! tagging client must be found once.
 //!
 //! `TACHO_SERVER` selects the server, and [`Product`] has the differences.
 
@@ -87,14 +87,7 @@ fn run(arguments: &Arguments) -> Result<bool> {
     let begin = Instant::now();
 
     step(&format!("starting a private {}: {}", product.title, product.install));
-    let mut server = product
-        .builder()
-        .directory(directory.join("server"))
-        .keep()
-        .option(format!("max-connections={}", arguments.threads + 50))
-        .option("innodb-buffer-pool-size=256M")
-        .option(product.installation().product().redo_log_option(256))
-        .start()?;
+    let mut server = start_server(product, arguments, &directory)?;
     let mut conn = server.connect()?;
     product.install(&mut conn)?;
     // An absolute path replaces the data directory, a relative one is below it.
@@ -158,6 +151,21 @@ fn run(arguments: &Arguments) -> Result<bool> {
         central.leave_open()?;
     }
     Ok(is_good)
+}
+
+fn start_server(
+    product: &Product,
+    arguments: &Arguments,
+    directory: &Path,
+) -> Result<PrivateServer> {
+    product
+        .builder()
+        .directory(directory.join("server"))
+        .keep()
+        .option(format!("max-connections={}", arguments.threads + 50))
+        .option("innodb-buffer-pool-size=256M")
+        .option(product.installation().product().redo_log_option(256))
+        .start()
 }
 
 /// Empties the directory and keeps a second run out of it.

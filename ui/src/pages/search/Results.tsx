@@ -1,16 +1,13 @@
-import { createSignal, onCleanup, onMount, Show } from "solid-js";
+import { Match, Show, Switch } from "solid-js";
 import type { LogRecord } from "../../api/types.ts";
 import { RecordHead, RecordRow } from "../../components/RecordRow.tsx";
 import { Empty } from "../../components/States.tsx";
 import { VirtualList } from "../../components/VirtualList.tsx";
 import { recordHref } from "../../lib/links.ts";
+import { rowHeight } from "../../lib/narrow.ts";
 import type { RecordPages } from "../../lib/records.ts";
 import { go, patch, place } from "../../lib/router.ts";
 import { setRange, zoomOut } from "../../lib/scope.ts";
-
-const NARROW = matchMedia("(max-width: 860px)");
-const ROW = 28;
-const ROW_NARROW = 52;
 
 const selectionOf = (record: LogRecord) => `${record.server}/${record.seq}`;
 
@@ -25,11 +22,6 @@ interface Props {
 
 /** The records that were found. */
 export function Results(props: Props) {
-  const [isNarrow, setNarrow] = createSignal(NARROW.matches);
-  const onChange = () => setNarrow(NARROW.matches);
-  onMount(() => NARROW.addEventListener("change", onChange));
-  onCleanup(() => NARROW.removeEventListener("change", onChange));
-
   const records = () => (props.failed ? [] : props.pages.records());
   const selected = () => {
     const chosen = place().params.get("sel");
@@ -55,11 +47,14 @@ export function Results(props: Props) {
       aria-label="Records"
     >
       <RecordHead hasServer={props.hasServer} hasDay={props.hasDay} />
-      <Show when={!isEmpty()} fallback={<Nothing isLive={props.isLive} />}>
+      <Show
+        when={!isEmpty() && !props.failed}
+        fallback={<Nothing isLive={props.isLive} failed={props.failed} />}
+      >
         <VirtualList
           label="Records"
           items={records()}
-          rowHeight={isNarrow() ? ROW_NARROW : ROW}
+          rowHeight={rowHeight()}
           selected={selected()}
           onSelect={select}
           onOpen={open}
@@ -92,28 +87,33 @@ function Footer(props: { pages: RecordPages }) {
   );
 }
 
-function Nothing(props: { isLive: boolean }) {
+function Nothing(props: { isLive: boolean; failed: boolean }) {
   return (
-    <Show
-      when={!props.isLive}
-      fallback={<Empty title="Waiting for records">New records appear here as they arrive.</Empty>}
-    >
-      <Empty title="Nothing found">
-        No record in this time range matches.
-        <div class="actions">
-          <button type="button" class="button" onClick={zoomOut}>
-            Zoom out
-          </button>
-          <button type="button" class="button" onClick={() => setRange("-24h", "now")}>
-            Last 24 hours
-          </button>
-          <Show when={place().params.get("q")}>
-            <button type="button" class="button" onClick={() => patch({ q: null })}>
-              Clear the search
+    <Switch>
+      <Match when={props.failed}>
+        <Empty title="The search cannot be read">Correct it to see records.</Empty>
+      </Match>
+      <Match when={props.isLive}>
+        <Empty title="Waiting for records">New records appear here as they arrive.</Empty>
+      </Match>
+      <Match when={true}>
+        <Empty title="Nothing found">
+          No record in this time range matches.
+          <div class="actions">
+            <button type="button" class="button" onClick={zoomOut}>
+              Zoom out
             </button>
-          </Show>
-        </div>
-      </Empty>
-    </Show>
+            <button type="button" class="button" onClick={() => setRange("-24h", "now")}>
+              Last 24 hours
+            </button>
+            <Show when={place().params.get("q")}>
+              <button type="button" class="button" onClick={() => patch({ q: null })}>
+                Clear the search
+              </button>
+            </Show>
+          </div>
+        </Empty>
+      </Match>
+    </Switch>
   );
 }

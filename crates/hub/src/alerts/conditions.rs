@@ -1,0 +1,162 @@
+//! What is wrong now.
+
+use tacho_ship::protocol::Origin;
+
+use super::{Raise, Rule};
+use crate::clock;
+use crate::landing::incident::is_signed;
+use crate::landing::shippers::Shippers;
+use crate::landing::{Incident, OriginView};
+use crate::verification::{Seal, SealState};
+
+/// Difference of the clocks that is not reported, µs.
+const SKEW_US: u64 = 5_000_000;
+/// How long after the start a shipper may need to be heard of, µs.
+const START_US: i64 = 60_000_000;
+/// How long lines may wait for their frame, µs.
+const TAIL_US: i64 = 300_000_000;
+
+/// One server, at one moment.
+pub struct Moment<'a> {
+    /// The server.
+    pub origin: &'a Origin,
+    /// Its replica.
+    pub view: &'a OriginView,
+    /// Its shippers.
+    pub shippers: &'a Shippers,
+    /// Its seal.
+    pub seal: Option<&'a Seal>,
+    /// Since when there are lines without a frame, µs since 1970-01-01 UTC.
+    pub unsealed_since_us: Option<i64>,
+    /// When the hub has started.
+    pub started_us: i64,
+    /// Now.
+    pub now: clock::Moment,
+}
+
+impl Moment<'_> {
+    /// What is wrong with the server.
+    #[must_use]
+    pub fn conditions(&self) -> Vec<Raise> {
+        let mut found = Vec::new();
+        self.shipping(&mut found);
+        if let Some(seal) = self.seal {
+            self.sealing(seal, &mut found);
+        }
+        found
+    }
+
+    fn raise(&self, rule: Rule, subject: impl Into<String>, message: impl Into<String>) -> Raise {
+        Raise {
+            rule,
+            server: Some(self.origin.clone()),
+            subject: subject.into(),
+            message: message.into(),
+            examples: Vec::new(),
+            count: Some(1),
+        }
+    }
+
+    fn shipping(&self, found: &mut Vec<Raise>) {
+        let Some(shipper) = self.shippers.newest() else {
+            if self.view.files > 0 && self.now.wall_us.saturating_sub(self.started_us) >= START_US {
+                let text = "no shipper has been heard of since the hub started";
+                found.push(self.raise(Rule::ShipperSilent, "", text));
+            }
+            return;
+        };
+        if shipper.has_ended() {
+            let text = "it ended in the orderly way; new records stay on the host";
+            found.push(self.raise(Rule::ShipperStopped, "", text));
+            return;
+        }
+        if shipper.is_gone(self.now) {
+            let text = "no heartbeat for three times the announced interval: host, network or \
+                        shipper are down, or the shipper was killed";
+            found.push(self.raise(Rule::ShipperSilent, "", text));
+            return;
+        }
+        let Some((heartbeat, _)) = &shipper.heartbeat else { return };
+        if heartbeat.recorder == Some(false) {
+            let text = "no recorder holds the lock of the log directory: the server is down, or \
+                        auditing is switched off";
+            found.push(self.raise(Rule::RecorderStopped, "", text));
+        }
+        if shipper.skew_us().is_some_and(|skew| skew.unsigned_abs() > SKEW_US) {
+            let text = "its clock differs from that of the hub by more than 5 s";
+            found.push(self.raise(Rule::ClockSkew, "", text));
+        }
+        if !heartbeat.problems.is_empty() {
+            let text = "see the examples";
+            let mut raise = self.raise(Rule::ShipperProblem, "", text);
+            raise.examples = heartbeat
+                .problems
+                .iter()
+                .map(|problem| {
+                    let file = problem.file.as_ref().map(ToString::to_string).unwrap_or_default();
+                    format!("{} {file}: {}", problem.code, problem.message)
+                })
+                .collect();
+            found.push(raise);
+        }
+    }
+
+    fn sealing(&self, seal: &Seal, found: &mut Vec<Raise>) {
+        let subject = format!("generation {}", seal.generation);
+        let rule = match seal.state {
+            SealState::Sealed => None,
+            SealState::Unsealed => Some(Rule::Unsealed),
+            SealState::Gap => Some(Rule::Gap),
+            SealState::Broken => Some(Rule::SealBroken),
+        };
+        if let Some(rule) = rule {
+            let mut raise = self.raise(rule, &subject, &seal.message);
+            raise.examples.clone_from(&seal.findings);
+            found.push(raise);
+        }
+        if seal.lost_lines > 0 {
+            let text = "the log has records that declare a loss (event:lost)";
+            let mut raise = self.raise(Rule::Lost, &subject, text);
+            raise.count = Some(seal.lost_lines);
+            found.push(raise);
+        }
+        let waited = self.unsealed_since_us.map(|since| self.now.wall_us.saturating_sub(since));
+        if rule.is_none() && waited.is_some_and(|us| us >= TAIL_US) {
+            let text = "records have had no frame for 5 minutes";
+            found.push(self.raise(Rule::UnsealedTail, "", text));
+        }
+    }
+}
+
+/// The state of the hub's disk.
+#[must_use]
+pub fn of_disk(free_bytes: u64, reserve_bytes: u64) -> Option<Raise> {
+    let (rule, message) = if free_bytes < reserve_bytes {
+        (Rule::DiskFull, "the hub accepts no logs until there is space; shippers wait")
+    } else if free_bytes / 2 < reserve_bytes {
+        (Rule::DiskLow, "the hub stops accepting logs soon")
+    } else {
+        return None;
+    };
+    let (subject, message) = (String::new(), message.to_owned());
+    Some(Raise { rule, server: None, subject, message, examples: Vec::new(), count: Some(1) })
+}
+
+/// An incident as an alert.
+#[must_use]
+pub fn of_incident(incident: &Incident) -> Raise {
+    let (rule, subject) = match incident {
+        Incident::Contradiction { file, .. } => (Rule::Contradiction, file.to_string()),
+        Incident::TwoShippers { other, .. } => (Rule::TwoShippers, other.clone()),
+        Incident::ReplicaCut { file, .. } => (Rule::ReplicaCut, file.to_string()),
+        Incident::Fork { request, generation, checkpoint, .. } => {
+            // A recorder puts on the disk what it signs: no power failure explains it.
+            let is_signed = is_signed(request, checkpoint.as_deref());
+            let rule = if is_signed { Rule::Tampered } else { Rule::Fork };
+            (rule, format!("generation {generation}"))
+        }
+    };
+    let message = incident.to_string();
+    let server = Some(incident.origin().clone());
+    Raise { rule, server, subject, message, examples: Vec::new(), count: None }
+}

@@ -1,0 +1,194 @@
+//! The thread that looks for alerts.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use tacho_ship::protocol::Origin;
+
+use super::conditions::{Moment, of_disk, of_incident};
+use super::{Raise, close_others, raise};
+use crate::clock::{self, now_us};
+use crate::database::{Database, DatabaseError};
+use crate::landing::{Incident, Landing, OnIncident, free_bytes};
+use crate::say::say;
+use crate::verification::Verification;
+
+/// Time between two looks.
+const INTERVAL: Duration = Duration::from_secs(2);
+/// Incidents that wait to be written; more are only said.
+const INCIDENTS_MAX: usize = 1000;
+
+enum Message {
+    Incident(Box<Incident>),
+    Stop,
+}
+
+/// Where incidents go. Made before the landing, which reports them.
+pub struct Inbox {
+    sender: SyncSender<Message>,
+    receiver: Receiver<Message>,
+}
+
+/// The thread, until it is dropped.
+pub struct Monitor {
+    thread: Option<JoinHandle<()>>,
+    sender: SyncSender<Message>,
+}
+
+impl Inbox {
+    /// Empty.
+    #[must_use]
+    pub fn new() -> Self {
+        let (sender, receiver) = sync_channel(INCIDENTS_MAX);
+        Self { sender, receiver }
+    }
+
+    /// For the landing. Says every incident, except for repetitions.
+    #[must_use]
+    pub fn reporter(&self) -> OnIncident {
+        let sender = self.sender.clone();
+        let last = Mutex::new(String::new());
+        Arc::new(move |incident| {
+            let text = incident.to_string();
+            let mut last = last.lock().unwrap_or_else(PoisonError::into_inner);
+            if *last != text {
+                say(&text);
+                *last = text;
+            }
+            let full = sender.try_send(Message::Incident(Box::new(incident)));
+            if let Err(TrySendError::Full(_)) = full {
+                say("too many incidents: this one has no alert");
+            }
+        })
+    }
+}
+
+impl Default for Inbox {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Monitor {
+    /// Starts the thread.
+    ///
+    /// # Errors
+    /// There can be no more threads.
+    pub fn start(
+        inbox: Inbox,
+        database: Database,
+        landing: Landing,
+        verification: Verification,
+    ) -> io::Result<Self> {
+        let sender = inbox.sender.clone();
+        let mut work = Work {
+            database,
+            landing,
+            verification,
+            started_us: now_us(),
+            unsealed: BTreeMap::new(),
+            raised: None,
+        };
+        let thread = std::thread::Builder::new().name("monitor".to_owned());
+        let thread = thread.spawn(move || work.run(&inbox.receiver))?;
+        Ok(Self { thread: Some(thread), sender })
+    }
+}
+
+impl Drop for Monitor {
+    fn drop(&mut self) {
+        // A receiver that is gone has ended already.
+        let _ = self.sender.send(Message::Stop);
+        if let Some(thread) = self.thread.take()
+            && thread.join().is_err()
+        {
+            say("the monitor ended by a panic");
+        }
+    }
+}
+
+struct Work {
+    database: Database,
+    landing: Landing,
+    verification: Verification,
+    started_us: i64,
+    /// Since when there are lines without a frame, and up to which frame.
+    unsealed: BTreeMap<Origin, (u64, i64)>,
+    /// What is in the database.
+    raised: Option<Vec<Raise>>,
+}
+
+impl Work {
+    fn run(&mut self, incidents: &Receiver<Message>) {
+        loop {
+            let result = match incidents.recv_timeout(INTERVAL) {
+                Ok(Message::Incident(incident)) => self.store(&of_incident(&incident)),
+                Err(RecvTimeoutError::Timeout) => self.look(),
+                Ok(Message::Stop) | Err(RecvTimeoutError::Disconnected) => return,
+            };
+            if let Err(error) = result {
+                say(&format!("cannot store an alert: {error}"));
+            }
+        }
+    }
+
+    fn store(&self, new: &Raise) -> Result<(), DatabaseError> {
+        self.database.write(|transaction| raise(transaction, new, now_us()))
+    }
+
+    fn look(&mut self) -> Result<(), DatabaseError> {
+        let found = self.conditions();
+        if self.raised.as_ref() == Some(&found) {
+            return Ok(());
+        }
+        let now_us = now_us();
+        let known = self.raised.take().unwrap_or_default();
+        self.database.write(|transaction| {
+            for new in found.iter().filter(|new| !known.contains(new)) {
+                raise(transaction, new, now_us)?;
+            }
+            close_others(transaction, &found, now_us)
+        })?;
+        self.raised = Some(found);
+        Ok(())
+    }
+
+    fn conditions(&mut self) -> Vec<Raise> {
+        let now = clock::Moment::now();
+        let mut found = Vec::new();
+        for (origin, view, shippers) in self.landing.origins() {
+            let seal = self.verification.seal(&origin);
+            let unsealed_since_us = seal.as_ref().and_then(|seal| {
+                if seal.unsealed_bytes == 0 {
+                    self.unsealed.remove(&origin);
+                    return None;
+                }
+                let new = (seal.sealed_seq, now.wall_us);
+                let known = self.unsealed.entry(origin.clone()).or_insert(new);
+                if known.0 != seal.sealed_seq {
+                    *known = new;
+                }
+                Some(known.1)
+            });
+            let moment = Moment {
+                origin: &origin,
+                view: &view,
+                shippers: &shippers,
+                seal: seal.as_ref(),
+                unsealed_since_us,
+                started_us: self.started_us,
+                now,
+            };
+            found.extend(moment.conditions());
+        }
+        match free_bytes(self.landing.data().path()) {
+            Ok(free) => found.extend(of_disk(free, self.landing.reserve_bytes())),
+            Err(error) => say(&format!("cannot read the free space: {error}")),
+        }
+        found
+    }
+}

@@ -1,0 +1,44 @@
+//! `tacho-hub reindex`
+
+use std::io::Write;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+
+use crate::cli::DataArgs;
+use crate::data::DataDirectory;
+use crate::index::{Index, query_settings};
+use crate::landing::{self, Incident, Landing};
+use crate::say::say;
+
+/// Deletes the index, and builds it again from the replica.
+///
+/// # Errors
+/// A hub runs, or something cannot be read or written.
+pub fn run(args: &DataArgs, out: &mut impl Write) -> anyhow::Result<()> {
+    let data = Arc::new(DataDirectory::existing(&args.directory)?);
+    let _lock = data.lock()?;
+    let store = data.store();
+    if let Err(error) = std::fs::remove_dir_all(&store)
+        && error.kind() != std::io::ErrorKind::NotFound
+    {
+        return Err(error).with_context(|| format!("cannot delete {}", store.display()));
+    }
+    let on_incident = Arc::new(|incident: Incident| say(&incident.to_string()));
+    let landing = Landing::open(Arc::clone(&data), landing::Options::default(), on_incident)
+        .with_context(|| format!("cannot read the replica {}", data.replica().display()))?;
+    let index = Index::open(&data, landing.subscribe(), query_settings(&data)?)?;
+    index.finish(Duration::from_secs(2))?;
+    let report = index.report();
+    writeln!(
+        out,
+        "{} records of {} servers; {} lines of {} bytes are in two generations, {} are no records",
+        report.records,
+        index.store().origins().len(),
+        report.known,
+        report.bytes,
+        report.unreadable
+    )?;
+    Ok(())
+}

@@ -1,0 +1,239 @@
+//! The index of records and the queries over it: what `tacho-store` and `tacho-query` do for the
+//! requests of the hub.
+//!
+//! | module | contents |
+//! |---|---|
+//! | [`view`] | what of the records a caller may see |
+
+pub mod view;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use axum::http::StatusCode;
+use tacho_query::{Answer, Cancel, Pool, QueryError, Request, Settings, find_library};
+use tacho_ship::protocol::{Code, FileName};
+use tacho_store::{
+    Durable, Indexer, IndexerOptions, MergeOptions, MergeReport, Merger, Snapshot, Store,
+};
+use tokio::sync::watch;
+
+use crate::api::ApiError;
+use crate::data::DataDirectory;
+use crate::landing::{Landed, Subscription};
+use crate::say::say;
+
+/// How long the feeder waits before it looks whether the hub stops.
+const FEED_WAIT: Duration = Duration::from_secs(1);
+
+/// The index; a clone is the same one.
+#[derive(Clone)]
+pub struct Index {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    store: Store,
+    pool: Pool,
+    indexer: Arc<Indexer>,
+    merger: Merger,
+    changed: watch::Receiver<u64>,
+    is_stopping: Arc<AtomicBool>,
+    feeder: Option<JoinHandle<()>>,
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        self.is_stopping.store(true, Ordering::Relaxed);
+        if let Some(feeder) = self.feeder.take() {
+            // A panic has been printed.
+            let _ = feeder.join();
+        }
+    }
+}
+
+/// How queries of the hub are executed.
+///
+/// # Errors
+/// The program's own path is unknown.
+pub fn query_settings(data: &DataDirectory) -> anyhow::Result<Settings> {
+    let program = std::env::current_exe().context("cannot find the program tacho-hub")?;
+    let threads = std::thread::available_parallelism().map_or(2, usize::from).min(4);
+    Ok(Settings {
+        command: vec![program.into(), "query-worker".into()],
+        // Reported by the first query: without the library the hub still receives logs.
+        library: find_library().unwrap_or_else(|| PathBuf::from("libduckdb.so")),
+        data_dir: data.store().join("segments"),
+        temp_dir: data.path().join("temp"),
+        workers: 2,
+        waiting: 64,
+        memory_bytes: 512 << 20,
+        threads: threads as u32,
+        temp_bytes: 4 << 30,
+    })
+}
+
+impl Index {
+    /// Opens the store, and begins to index what has landed.
+    ///
+    /// # Errors
+    /// The store cannot be opened.
+    pub fn open(
+        data: &Arc<DataDirectory>,
+        landed: Subscription,
+        settings: Settings,
+    ) -> anyhow::Result<Self> {
+        // Left by queries of a process that was killed.
+        if let Err(error) = std::fs::remove_dir_all(&settings.temp_dir)
+            && error.kind() != std::io::ErrorKind::NotFound
+        {
+            say(&format!("cannot empty {}: {error}", settings.temp_dir.display()));
+        }
+        crate::data::make_directory(&settings.temp_dir)?;
+        let store = Store::open(&data.store())?;
+        if let Some(reason) = store.rebuilt() {
+            say(&format!("the index is built again from the replica: {reason}"));
+        }
+        let (sender, changed) = watch::channel(0);
+        let on_change = move || sender.send_modify(|count| *count += 1);
+        let options = IndexerOptions { changed: Box::new(on_change), ..Default::default() };
+        let indexer = Arc::new(Indexer::start(store.clone(), options)?);
+        let is_stopping = Arc::new(AtomicBool::new(false));
+        let feeder = {
+            let (data, indexer) = (Arc::clone(data), Arc::clone(&indexer));
+            let is_stopping = Arc::clone(&is_stopping);
+            let feed = move || {
+                while !is_stopping.load(Ordering::Relaxed) {
+                    for landed in landed.wait(FEED_WAIT) {
+                        notify(&data, &indexer, &landed);
+                    }
+                }
+            };
+            std::thread::Builder::new().name("tacho-feed".to_owned()).spawn(feed)
+        };
+        let merger = Merger::start(store.clone(), MergeOptions::default())?;
+        let shared = Shared {
+            merger,
+            store,
+            pool: Pool::new(settings),
+            indexer,
+            changed,
+            is_stopping,
+            feeder: Some(feeder.context("cannot start a thread")?),
+        };
+        Ok(Self { shared: Arc::new(shared) })
+    }
+
+    /// The store.
+    #[must_use]
+    pub fn store(&self) -> &Store {
+        &self.shared.store
+    }
+
+    /// What the indexer has done.
+    #[must_use]
+    pub fn report(&self) -> tacho_store::Report {
+        self.shared.indexer.report()
+    }
+
+    /// What the merger has done.
+    #[must_use]
+    pub fn merges(&self) -> MergeReport {
+        self.shared.merger.report()
+    }
+
+    /// Waits until everything that has landed is indexed. `quiet`: nothing new lands for so long.
+    ///
+    /// # Errors
+    /// The indexer's.
+    pub fn finish(&self, quiet: Duration) -> anyhow::Result<()> {
+        loop {
+            let before = self.report();
+            std::thread::sleep(quiet);
+            self.shared.indexer.flush();
+            let report = self.report();
+            if let Some(error) = report.error {
+                anyhow::bail!("the replica cannot be indexed: {error}");
+            }
+            // Bytes that are left are no whole line.
+            if report.bytes == before.bytes {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Changes whenever new records are visible.
+    #[must_use]
+    pub fn changed(&self) -> watch::Receiver<u64> {
+        self.shared.changed.clone()
+    }
+
+    /// Executes a query over a snapshot. If the request goes away, the query is cancelled.
+    ///
+    /// # Errors
+    /// The query's.
+    pub async fn fetch(
+        &self,
+        snapshot: Arc<Snapshot>,
+        request: Request,
+    ) -> Result<Answer, ApiError> {
+        let cancel = Cancel::default();
+        let _on_drop = CancelOnDrop(cancel.clone());
+        let shared = Arc::clone(&self.shared);
+        let run = move || {
+            let answer = shared.pool.fetch(&request, &cancel);
+            // Its files are not deleted before.
+            drop(snapshot);
+            answer
+        };
+        match tokio::task::spawn_blocking(run).await {
+            Ok(answer) => answer.map_err(|error| api_error(&error)),
+            Err(error) => Err(ApiError::internal(&error)),
+        }
+    }
+}
+
+struct CancelOnDrop(Cancel);
+
+impl Drop for CancelOnDrop {
+    fn drop(&mut self) {
+        self.0.cancel();
+    }
+}
+
+fn notify(data: &DataDirectory, indexer: &Indexer, landed: &Landed) {
+    if !matches!(landed.file, FileName::Lines(_)) {
+        return;
+    }
+    let file = landed.file.to_string();
+    let path = data.generation(&landed.origin, landed.generation).join(&file);
+    let Ok(generation) = u32::try_from(landed.generation) else {
+        say(&format!("generation {} of {} is not indexed", landed.generation, landed.origin));
+        return;
+    };
+    let origin = landed.origin.as_str().to_owned();
+    indexer.notify(Durable { origin, generation, file, path, offset: landed.offset });
+}
+
+/// The answer to a query that failed.
+fn api_error(error: &QueryError) -> ApiError {
+    let message = error.to_string();
+    match error {
+        QueryError::Sql { is_forbidden: true, .. } => ApiError::forbidden(message),
+        QueryError::Sql { is_forbidden: false, .. } => ApiError::bad_request(message),
+        QueryError::Cancelled => ApiError::new(Code::Unavailable, message),
+        QueryError::Timeout(_) => ApiError::other(StatusCode::GATEWAY_TIMEOUT, "timeout", message),
+        QueryError::Memory(_) => {
+            ApiError::other(StatusCode::UNPROCESSABLE_ENTITY, "memory", message)
+        }
+        QueryError::Busy => ApiError::new(Code::Unavailable, message).retry_after(1),
+        QueryError::Unavailable(_) | QueryError::Died(_) => {
+            say(&message);
+            ApiError::new(Code::Unavailable, message).retry_after(1)
+        }
+    }
+}

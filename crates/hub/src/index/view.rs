@@ -1,0 +1,83 @@
+//! The part of the records that a caller may see, as parts of a query.
+
+use tacho_query::literal;
+use tacho_record::{Field, Kind};
+use tacho_store::COLUMNS;
+
+use crate::api::Caller;
+use crate::roles::Scope;
+
+/// The part of the view `records` that a caller may see.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct View {
+    /// Its columns, as behind `SELECT`; `None`: all as they are.
+    pub columns: Option<String>,
+    /// The condition that its rows meet; `None`: all.
+    pub filter: Option<String>,
+}
+
+/// Whether a field can have literals of a statement.
+fn has_literals(field: Field) -> bool {
+    matches!(field.kind(), Kind::Statement | Kind::Message | Kind::Attributes)
+}
+
+impl View {
+    /// That of a caller.
+    #[must_use]
+    pub fn of(caller: &Caller) -> Self {
+        let columns = (!caller.roles.may_see_statements()).then(|| {
+            let of_fields = Field::ALL.iter().filter(|&&field| has_literals(field));
+            let mut names: Vec<&str> = of_fields.map(|field| field.name()).collect();
+            names.push("raw");
+            let removed: Vec<String> = COLUMNS
+                .iter()
+                .filter(|column| names.contains(&column.name))
+                .map(|column| match column.name {
+                    "attributes" => {
+                        "NULL::STRUCT(\"key\" VARCHAR, \"value\" VARCHAR)[] AS attributes"
+                            .to_owned()
+                    }
+                    name => format!("NULL::VARCHAR AS \"{name}\""),
+                })
+                .collect();
+            format!("* REPLACE ({})", removed.join(", "))
+        });
+        let filter = match &caller.scope {
+            Scope::All => None,
+            Scope::Servers(servers) if servers.is_empty() => Some("false".to_owned()),
+            Scope::Servers(servers) => {
+                let names: Vec<String> =
+                    servers.iter().map(|server| literal(server.as_str())).collect();
+                Some(format!("\"server\" IN ({})", names.join(", ")))
+            }
+        };
+        Self { columns, filter }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::roles::{Role, Roles};
+
+    #[test]
+    fn a_viewer_sees_no_literals_and_a_scope_is_a_filter() {
+        let caller = |role: Role, scope| {
+            let (user, roles) = ("x".to_owned(), Roles::from(role));
+            Caller { user, roles, scope, csrf: None }
+        };
+        let all = View::of(&caller(Role::Auditor, Scope::All));
+        assert_eq!(all, View { columns: None, filter: None });
+        let servers = Scope::Servers(vec!["db1".parse().unwrap()]);
+        let viewer = View::of(&caller(Role::Viewer, servers));
+        let columns = viewer.columns.unwrap();
+        for name in ["sql", "error", "rewritten_query", "old_value", "detail", "attributes", "raw"]
+        {
+            assert!(
+                columns.contains(&format!(" AS {name}"))
+                    || columns.contains(&format!("\"{name}\""))
+            );
+        }
+        assert_eq!(viewer.filter.as_deref(), Some("\"server\" IN ('db1')"));
+    }
+}

@@ -1,0 +1,39 @@
+//! Zone: outside.
+//!
+//! The hub's index of records: Parquet segments, and the catalogue that lists them.
+//!
+//! The replica of the log is the truth. Everything here can be built again from it, so the store
+//! has no data of its own. The format is specified in `docs/specs/store.md`.
+//!
+//! | module | contents |
+//! |---|---|
+//! | `columns` | the columns, derived from the table of fields in `tacho_record` |
+//! | `digests` | the dictionary of digests |
+//! | `lines` | lines of a log file into columns |
+//! | `answer` | a row back into the line it came from |
+//! | `segment` | one Parquet file |
+//! | `catalogue` | segments, watermarks and totals, in SQLite |
+//! | `store` | the open store, snapshots, deletion of segments |
+//! | `source` | new lines of a file of the replica |
+//! | `merge` | the thread that merges segments |
+//! | `indexer` | the thread that indexes what has been landed |
+
+mod answer;
+mod catalogue;
+mod columns;
+mod digests;
+mod indexer;
+mod lines;
+mod merge;
+mod segment;
+mod source;
+mod store;
+
+pub use answer::{AnswerError, record_json};
+pub use catalogue::{FileKey, OriginTotals, Position};
+pub use columns::{COLUMNS, Column, ColumnKind, schema};
+pub use digests::normalised;
+pub use indexer::{Durable, Indexer, IndexerOptions, Report};
+pub use merge::{MergeOptions, MergeReport, Merger, step as merge_step};
+pub use segment::SegmentInfo;
+pub use store::{Advance, Reader, Snapshot, Store, StoreError};

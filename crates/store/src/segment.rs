@@ -1,0 +1,194 @@
+//! One Parquet file of records.
+
+use std::fs::{self, File};
+use std::path::Path;
+use std::sync::Arc;
+
+use arrow_array::{RecordBatch, UInt32Array};
+use arrow_schema::ArrowError;
+use arrow_select::take::take_record_batch;
+use parquet::arrow::ArrowWriter;
+use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
+use parquet::basic::{Compression, ZstdLevel};
+use parquet::errors::ParquetError;
+use parquet::file::properties::{EnabledStatistics, WriterProperties};
+use parquet::schema::types::ColumnPath;
+
+use crate::columns::schema;
+
+/// Rows of a row group at most. DuckDB reads row groups in parallel.
+pub const GROUP_ROWS: usize = 122_880;
+/// Bytes of a row group before encoding at most: statements may be long.
+const GROUP_BYTES: usize = 48 << 20;
+
+/// A segment as the catalogue lists it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SegmentInfo {
+    /// Its number, from which its name follows.
+    pub id: u64,
+    /// 0: as written by the indexer; higher: merged.
+    pub level: u8,
+    /// Number of rows.
+    pub rows: u64,
+    /// Bytes of the file.
+    pub bytes: u64,
+    /// The earliest time, µs since 1970.
+    pub min_ts_us: i64,
+    /// The latest time, µs since 1970.
+    pub max_ts_us: i64,
+}
+
+/// Why a segment cannot be written or read.
+#[derive(Debug, thiserror::Error)]
+pub enum SegmentError {
+    /// The operating system's error.
+    #[error("{0}")]
+    Io(#[from] std::io::Error),
+    /// The Parquet library's error.
+    #[error("{0}")]
+    Parquet(#[from] ParquetError),
+    /// The Arrow library's error.
+    #[error("{0}")]
+    Arrow(#[from] ArrowError),
+    /// The file has other columns.
+    #[error("its columns are not those of this version")]
+    Columns,
+}
+
+/// Name of the file of a segment.
+pub fn file_name(id: u64) -> String {
+    format!("{id:010}.parquet")
+}
+
+/// How a segment is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effort {
+    /// The file lives for seconds.
+    Fast,
+    /// The file stays.
+    Small,
+}
+
+fn properties(effort: Effort) -> Result<WriterProperties, ParquetError> {
+    let level = match effort {
+        Effort::Fast => 1,
+        Effort::Small => 3,
+    };
+    let mut properties = WriterProperties::builder()
+        .set_compression(Compression::ZSTD(ZstdLevel::try_new(level)?))
+        .set_max_row_group_row_count(Some(GROUP_ROWS))
+        .set_statistics_enabled(EnabledStatistics::Chunk)
+        .set_created_by("tachograph".to_owned());
+    // Their pages are skipped by these; of texts only the dictionary helps.
+    for name in ["server", "seq", "ts", "run", "conn"] {
+        let path = ColumnPath::from(name);
+        properties = properties.set_column_statistics_enabled(path, EnabledStatistics::Page);
+    }
+    for name in ["sql", "rewritten_query", "raw", "error"] {
+        let path = ColumnPath::from(name);
+        properties = properties.set_column_statistics_enabled(path, EnabledStatistics::None);
+    }
+    for name in ["seq", "query_id", "offset", "conn_seq", "query_time_us", "ts"] {
+        // No value repeats.
+        let path = ColumnPath::from(name);
+        properties = properties.set_column_dictionary_enabled(path, false);
+    }
+    if effort == Effort::Small {
+        for name in ["digest", "conn", "user"] {
+            let path = ColumnPath::from(name);
+            properties = properties.set_column_bloom_filter_enabled(path, true);
+        }
+    }
+    Ok(properties.build())
+}
+
+/// Writes batches into a file, and syncs it.
+pub struct SegmentWriter {
+    writer: ArrowWriter<File>,
+    group_bytes: usize,
+}
+
+impl SegmentWriter {
+    /// Creates the file; an old one of the name is from an attempt that failed.
+    ///
+    /// # Errors
+    /// If the file cannot be created.
+    pub fn create(path: &Path, effort: Effort) -> Result<Self, SegmentError> {
+        let file = File::create(path)?;
+        let writer = ArrowWriter::try_new(file, schema(), Some(properties(effort)?))?;
+        Ok(Self { writer, group_bytes: GROUP_BYTES })
+    }
+
+    /// The same with smaller row groups, in bytes before encoding.
+    pub fn with_groups(self, bytes: usize) -> Self {
+        Self { group_bytes: self.group_bytes.min(bytes), ..self }
+    }
+
+    /// Appends rows.
+    ///
+    /// # Errors
+    /// If the disk is full, or any other I/O error.
+    pub fn write(&mut self, batch: &RecordBatch) -> Result<(), SegmentError> {
+        self.writer.write(batch)?;
+        if self.writer.in_progress_size() > self.group_bytes {
+            self.writer.flush()?;
+        }
+        Ok(())
+    }
+
+    /// Ends and syncs the file. Returns its bytes.
+    ///
+    /// # Errors
+    /// If the disk is full, or any other I/O error.
+    pub fn finish(self) -> Result<u64, SegmentError> {
+        let file = self.writer.into_inner()?;
+        file.sync_all()?;
+        Ok(file.metadata()?.len())
+    }
+}
+
+/// The rows of `batch` in the order of `order`.
+///
+/// # Errors
+/// If the texts of a column are together too long for its offsets.
+pub fn reordered(batch: &RecordBatch, order: Vec<u32>) -> Result<RecordBatch, SegmentError> {
+    Ok(take_record_batch(batch, &UInt32Array::from(order))?)
+}
+
+/// Whether the file is the segment that the catalogue lists.
+///
+/// # Errors
+/// If it is missing, damaged, or from another version.
+pub fn check(path: &Path, info: &SegmentInfo) -> Result<(), SegmentError> {
+    let file = File::open(path)?;
+    if file.metadata()?.len() != info.bytes {
+        let message = format!("it does not have {} bytes", info.bytes);
+        return Err(std::io::Error::other(message).into());
+    }
+    let metadata = ArrowReaderMetadata::load(&file, ArrowReaderOptions::new())?;
+    if metadata.schema().fields() != schema().fields() {
+        return Err(SegmentError::Columns);
+    }
+    Ok(())
+}
+
+/// Makes the names in a directory durable.
+///
+/// # Errors
+/// If the directory cannot be synced.
+pub fn sync_directory(dir: &Path) -> std::io::Result<()> {
+    File::open(dir)?.sync_all()
+}
+
+/// Writes the segment without rows, from which readers take the columns.
+///
+/// # Errors
+/// If the file cannot be written.
+pub fn write_empty(path: &Path) -> Result<(), SegmentError> {
+    let temporary = path.with_extension("tmp");
+    let mut writer = SegmentWriter::create(&temporary, Effort::Fast)?;
+    writer.write(&RecordBatch::new_empty(Arc::clone(&schema())))?;
+    writer.finish()?;
+    fs::rename(&temporary, path)?;
+    Ok(())
+}

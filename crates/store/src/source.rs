@@ -1,0 +1,146 @@
+//! New lines of a file of the replica.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+/// How much a line may grow the buffer at once, in bytes.
+const STEP_BYTES: u64 = 4 << 20;
+
+/// Reads whole lines from `from` on, of the bytes before `durable`, about `budget` bytes; more if
+/// a single line is longer. Empty: there is no whole line yet.
+///
+/// # Errors
+/// If the file cannot be read, or ends before `durable`.
+pub fn read_lines(file: &File, from: u64, durable: u64, budget: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let mut end = from;
+    while end < durable {
+        let wanted = if bytes.is_empty() { budget.max(1) } else { STEP_BYTES };
+        let next = durable.min(end.saturating_add(wanted));
+        let old = bytes.len();
+        bytes.resize(old + (next - end) as usize, 0);
+        file.read_exact_at(&mut bytes[old..], end)?;
+        end = next;
+        if let Some(last) = bytes.iter().rposition(|&byte| byte == b'\n') {
+            bytes.truncate(last + 1);
+            return Ok(bytes);
+        }
+    }
+    Ok(Vec::new())
+}
+
+/// Files of earlier generations: what is the same there is not indexed again.
+pub struct Predecessors(Vec<File>);
+
+impl Predecessors {
+    /// Those of the file at `path`, which is `<origin>/<generation>/<file>`.
+    ///
+    /// # Errors
+    /// If one exists and cannot be opened.
+    pub fn of(path: &Path, generation: u32) -> io::Result<Self> {
+        let (Some(file), Some(origin)) = (path.file_name(), path.parent().and_then(Path::parent))
+        else {
+            return Ok(Self(Vec::new()));
+        };
+        let mut files = Vec::new();
+        for earlier in 1..generation {
+            match File::open(origin.join(earlier.to_string()).join(file)) {
+                Ok(file) => files.push(file),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(Self(files))
+    }
+
+    /// Which of the lines in `bytes`, which begin at `offset`, one of the files has at the same
+    /// place. A function of the range of the line in `bytes`.
+    ///
+    /// # Errors
+    /// If a file cannot be read.
+    pub fn same(&self, bytes: &[u8], offset: u64) -> io::Result<Same> {
+        let mut copies = Vec::with_capacity(self.0.len());
+        for file in &self.0 {
+            // With the byte before: a line begins behind a newline.
+            let begin = offset.saturating_sub(1);
+            let mut copy = vec![0; bytes.len() + (offset - begin) as usize];
+            let length = read_what_is_there(file, &mut copy, begin)?;
+            copy.truncate(length);
+            copies.push(copy);
+        }
+        Ok(Same { copies, before: usize::from(offset > 0) })
+    }
+}
+
+/// The same range of the files of earlier generations.
+pub struct Same {
+    copies: Vec<Vec<u8>>,
+    before: usize,
+}
+
+impl Same {
+    /// Whether an earlier generation has the line `bytes[range]`, which ends with a newline.
+    pub fn has(&self, bytes: &[u8], range: std::ops::Range<usize>) -> bool {
+        self.copies.iter().any(|copy| {
+            let begin = range.start + self.before;
+            let is_begin = begin == 0 || copy.get(begin - 1) == Some(&b'\n');
+            is_begin && copy.get(begin..range.end + self.before) == Some(&bytes[range.clone()])
+        })
+    }
+}
+
+fn read_what_is_there(file: &File, buffer: &mut [u8], from: u64) -> io::Result<usize> {
+    let mut done = 0;
+    while done < buffer.len() {
+        match file.read_at(&mut buffer[done..], from + done as u64) {
+            Ok(0) => break,
+            Ok(count) => done += count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(done)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_whole_lines_are_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("log");
+        std::fs::write(&path, b"one\ntwo\nlonger line\nend").unwrap();
+        let file = File::open(&path).unwrap();
+        let read = |from, durable, budget| {
+            String::from_utf8(read_lines(&file, from, durable, budget).unwrap()).unwrap()
+        };
+        assert_eq!(read(0, 23, 100), "one\ntwo\nlonger line\n");
+        assert_eq!(read(0, 7, 100), "one\n");
+        assert_eq!(read(0, 23, 5), "one\n");
+        assert_eq!(read(8, 23, 2), "longer line\n");
+        assert_eq!(read(20, 23, 100), "");
+        assert!(read_lines(&file, 0, 24, 100).is_err());
+    }
+
+    #[test]
+    fn lines_of_earlier_generations_are_found_at_their_place() {
+        let dir = tempfile::tempdir().unwrap();
+        for (generation, text) in [("1", "aaa\nbbb\nccc\ndd"), ("2", ""), ("3", "")] {
+            std::fs::create_dir(dir.path().join(generation)).unwrap();
+            std::fs::write(dir.path().join(generation).join("log"), text).unwrap();
+        }
+        let files = Predecessors::of(&dir.path().join("3/log"), 3).unwrap();
+        let text = b"bbb\nxcc\ndd\n";
+        let same = files.same(text, 4).unwrap();
+        assert!(same.has(text, 0..4));
+        assert!(!same.has(text, 4..8));
+        // Its newline has not arrived there.
+        assert!(!same.has(text, 8..11));
+        // The same bytes, but not a line of that file.
+        let same = files.same(b"bb\n", 5).unwrap();
+        assert!(!same.has(b"bb\n", 0..3));
+    }
+}

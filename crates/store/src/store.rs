@@ -1,0 +1,454 @@
+//! The open store, snapshots of it, and the deletion of segments that nothing reads.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use rustix::fs::{FlockOperation, flock};
+
+use crate::catalogue::{Catalogue, FileKey, Listing, OriginTotals, Position};
+use crate::segment::{self, SegmentError, SegmentInfo};
+
+/// Why the store cannot be opened, or does not work.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// Another process has it open for writing.
+    #[error("the store {0} is in use by another process")]
+    Locked(PathBuf),
+    /// There is no store, or one of another version.
+    #[error("there is no store of this version in {0}: start the hub, or run `tacho-hub reindex`")]
+    Missing(PathBuf),
+    /// The operating system's error.
+    #[error("{path}: {source}")]
+    Io {
+        /// The file or directory.
+        path: PathBuf,
+        /// The error.
+        source: std::io::Error,
+    },
+    /// The catalogue's error.
+    #[error("catalogue of the store: {0}")]
+    Catalogue(#[from] rusqlite::Error),
+    /// A segment cannot be written or read.
+    #[error("segment {path}: {source}")]
+    Segment {
+        /// The file.
+        path: PathBuf,
+        /// The reason.
+        source: SegmentError,
+    },
+}
+
+impl StoreError {
+    pub(crate) fn io(path: &Path) -> impl FnOnce(std::io::Error) -> Self + '_ {
+        |source| Self::Io { path: path.to_owned(), source }
+    }
+
+    pub(crate) fn segment<E: Into<SegmentError>>(path: &Path) -> impl FnOnce(E) -> Self + '_ {
+        |source| Self::Segment { path: path.to_owned(), source: source.into() }
+    }
+}
+
+const CATALOGUE: &str = "catalogue.sqlite";
+const SEGMENTS: &str = "segments";
+const EMPTY: &str = "empty.parquet";
+/// Held exclusively by the process that writes.
+const LOCK: &str = "lock";
+/// Held shared by other processes while they read, exclusively while files are deleted.
+const READERS: &str = "readers.lock";
+
+/// Files that no segment of the catalogue names any more.
+type Trash = Mutex<Vec<PathBuf>>;
+
+/// A segment's file, which exists as long as this.
+#[derive(Debug)]
+struct Segment {
+    info: SegmentInfo,
+    path: PathBuf,
+    /// The catalogue does not name it any more.
+    is_replaced: AtomicBool,
+    trash: Arc<Trash>,
+}
+
+impl Drop for Segment {
+    fn drop(&mut self) {
+        if self.is_replaced.load(Ordering::Relaxed) {
+            lock(&self.trash).push(std::mem::take(&mut self.path));
+        }
+    }
+}
+
+/// A poisoned lock: the other thread has ended by a panic. The guarded data changes in one step.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[derive(Default)]
+struct State {
+    segments: BTreeMap<u64, Arc<Segment>>,
+    watermarks: Arc<BTreeMap<FileKey, Position>>,
+    origins: Arc<BTreeMap<String, OriginTotals>>,
+}
+
+struct Inner {
+    dir: PathBuf,
+    catalogue: Mutex<Catalogue>,
+    state: Mutex<State>,
+    trash: Arc<Trash>,
+    next_id: AtomicU64,
+    rebuilt: Option<String>,
+    _lock: File,
+}
+
+/// The open store. A clone is the same store.
+#[derive(Clone)]
+pub struct Store {
+    inner: Arc<Inner>,
+}
+
+impl Store {
+    /// Opens the store in `dir`, or creates it. A damaged store, or one of another version, is
+    /// emptied, so that the indexer builds it again: see [`rebuilt`](Self::rebuilt).
+    ///
+    /// # Errors
+    /// If another process has it open, or the directory cannot be written.
+    pub fn open(dir: &Path) -> Result<Self, StoreError> {
+        fs::create_dir_all(dir).map_err(StoreError::io(dir))?;
+        let path = dir.join(LOCK);
+        let held = File::create(&path).map_err(StoreError::io(&path))?;
+        flock(&held, FlockOperation::NonBlockingLockExclusive)
+            .map_err(|_| StoreError::Locked(dir.to_owned()))?;
+        match Self::load(dir) {
+            Ok((catalogue, listing)) => Self::opened(dir, held, catalogue, listing, None),
+            // The directory cannot be used: what is in it may be in order.
+            Err(error @ StoreError::Io { .. }) => Err(error),
+            Err(reason) => {
+                clear(dir)?;
+                let (catalogue, listing) = Self::load(dir)?;
+                Self::opened(dir, held, catalogue, listing, Some(reason.to_string()))
+            }
+        }
+    }
+
+    fn load(dir: &Path) -> Result<(Catalogue, Listing), StoreError> {
+        let segments = dir.join(SEGMENTS);
+        fs::create_dir_all(&segments).map_err(StoreError::io(&segments))?;
+        let mut catalogue = Catalogue::open(&dir.join(CATALOGUE))?
+            .ok_or_else(|| StoreError::Missing(dir.to_owned()))?;
+        let listing = catalogue.list()?;
+        for info in listing.segments.values() {
+            let path = segments.join(segment::file_name(info.id));
+            segment::check(&path, info).map_err(StoreError::segment(&path))?;
+        }
+        Ok((catalogue, listing))
+    }
+
+    fn opened(
+        dir: &Path,
+        held: File,
+        catalogue: Catalogue,
+        listing: Listing,
+        rebuilt: Option<String>,
+    ) -> Result<Self, StoreError> {
+        let segments = dir.join(SEGMENTS);
+        remove_strangers(&segments, &listing)?;
+        let empty = segments.join(EMPTY);
+        segment::write_empty(&empty).map_err(StoreError::segment(&empty))?;
+        segment::sync_directory(dir).map_err(StoreError::io(dir))?;
+        let trash = Arc::new(Trash::default());
+        let state = State {
+            segments: listing
+                .segments
+                .into_iter()
+                .map(|(id, info)| (id, Arc::new(opened_segment(&segments, info, &trash))))
+                .collect(),
+            watermarks: Arc::new(listing.watermarks),
+            origins: Arc::new(listing.origins),
+        };
+        let inner = Inner {
+            dir: dir.to_owned(),
+            next_id: AtomicU64::new(catalogue.next_id()?),
+            catalogue: Mutex::new(catalogue),
+            state: Mutex::new(state),
+            trash,
+            rebuilt,
+            _lock: held,
+        };
+        Ok(Self { inner: Arc::new(inner) })
+    }
+
+    /// Why the store was emptied when it was opened, if it was.
+    pub fn rebuilt(&self) -> Option<&str> {
+        self.inner.rebuilt.as_deref()
+    }
+
+    /// The directory.
+    pub fn dir(&self) -> &Path {
+        &self.inner.dir
+    }
+
+    /// The directory of the files that a [`Snapshot`] names.
+    pub fn segments_dir(&self) -> PathBuf {
+        self.inner.dir.join(SEGMENTS)
+    }
+
+    /// Its state at one moment.
+    pub fn snapshot(&self) -> Snapshot {
+        let state = lock(&self.inner.state);
+        Snapshot {
+            empty: self.segments_dir().join(EMPTY),
+            segments: state.segments.values().cloned().collect(),
+            watermarks: Arc::clone(&state.watermarks),
+            origins: Arc::clone(&state.origins),
+            _reader: None,
+        }
+    }
+
+    /// How far a file has been indexed.
+    pub fn watermark(&self, origin: &str, generation: u32, file: &str) -> u64 {
+        let key = FileKey { origin: origin.to_owned(), generation, file: file.to_owned() };
+        self.position(&key).offset
+    }
+
+    /// What is indexed of each origin.
+    pub fn origins(&self) -> BTreeMap<String, OriginTotals> {
+        BTreeMap::clone(&lock(&self.inner.state).origins)
+    }
+
+    /// The texts of digests, statements without their literals; those that are known.
+    ///
+    /// # Errors
+    /// If the catalogue cannot be read.
+    pub fn digest_texts<'a>(
+        &self,
+        digests: impl IntoIterator<Item = &'a str>,
+    ) -> Result<BTreeMap<String, String>, StoreError> {
+        let catalogue = lock(&self.inner.catalogue);
+        let mut texts = BTreeMap::new();
+        for digest in digests {
+            if let Some(text) = catalogue.digest_text(digest)? {
+                texts.insert(digest.to_owned(), text);
+            }
+        }
+        Ok(texts)
+    }
+
+    /// All digests of the dictionary.
+    pub(crate) fn digests(&self) -> Result<Vec<String>, StoreError> {
+        Ok(lock(&self.inner.catalogue).digests()?)
+    }
+
+    pub(crate) fn position(&self, key: &FileKey) -> Position {
+        lock(&self.inner.state).watermarks.get(key).copied().unwrap_or_default()
+    }
+
+    /// The file of a segment.
+    pub(crate) fn segment_path(&self, id: u64) -> PathBuf {
+        self.segments_dir().join(segment::file_name(id))
+    }
+
+    /// The path of a segment that is about to be written, and its number.
+    pub(crate) fn new_segment(&self) -> (u64, PathBuf) {
+        let id = self.inner.next_id.fetch_add(1, Ordering::Relaxed);
+        (id, self.segment_path(id))
+    }
+
+    /// Makes the names of segments that were written durable.
+    pub(crate) fn sync_segments(&self) -> Result<(), StoreError> {
+        let dir = self.segments_dir();
+        segment::sync_directory(&dir).map_err(StoreError::io(&dir))
+    }
+
+    /// Makes what the indexer has written visible: a segment, the watermarks that it moves, and
+    /// the totals that it changes.
+    pub(crate) fn add(
+        &self,
+        segment: Option<SegmentInfo>,
+        watermarks: BTreeMap<FileKey, Position>,
+        origins: BTreeMap<String, OriginTotals>,
+        digests: &BTreeMap<String, String>,
+    ) -> Result<(), StoreError> {
+        lock(&self.inner.catalogue).add(segment.as_ref(), &watermarks, &origins, digests)?;
+        let segment = segment.map(|info| Arc::new(self.opened_segment(info)));
+        let mut state = lock(&self.inner.state);
+        state.segments.extend(segment.map(|segment| (segment.info.id, segment)));
+        // Copied if a snapshot has them.
+        Arc::make_mut(&mut state.watermarks).extend(watermarks);
+        Arc::make_mut(&mut state.origins).extend(origins);
+        Ok(())
+    }
+
+    /// Replaces segments by others with the same records.
+    pub(crate) fn replace(&self, old: &[u64], new: Vec<SegmentInfo>) -> Result<(), StoreError> {
+        lock(&self.inner.catalogue).replace(old, &new)?;
+        let new: Vec<_> = new.into_iter().map(|info| Arc::new(self.opened_segment(info))).collect();
+        let mut state = lock(&self.inner.state);
+        for id in old {
+            if let Some(segment) = state.segments.remove(id) {
+                segment.is_replaced.store(true, Ordering::Relaxed);
+            }
+        }
+        state.segments.extend(new.into_iter().map(|segment| (segment.info.id, segment)));
+        Ok(())
+    }
+
+    fn opened_segment(&self, info: SegmentInfo) -> Segment {
+        opened_segment(&self.segments_dir(), info, &self.inner.trash)
+    }
+
+    /// Deletes the files of replaced segments that no snapshot has. While another process reads,
+    /// nothing is deleted. Returns how many files are left.
+    ///
+    /// # Errors
+    /// If a file cannot be deleted; it is tried again.
+    pub fn empty_trash(&self) -> Result<usize, StoreError> {
+        let mut trash = lock(&self.inner.trash);
+        if trash.is_empty() {
+            return Ok(0);
+        }
+        let path = self.inner.dir.join(READERS);
+        let readers = File::create(&path).map_err(StoreError::io(&path))?;
+        if flock(&readers, FlockOperation::NonBlockingLockExclusive).is_err() {
+            return Ok(trash.len());
+        }
+        while let Some(path) = trash.last() {
+            fs::remove_file(path).map_err(StoreError::io(path))?;
+            trash.pop();
+        }
+        Ok(0)
+    }
+}
+
+fn opened_segment(dir: &Path, info: SegmentInfo, trash: &Arc<Trash>) -> Segment {
+    Segment {
+        path: dir.join(segment::file_name(info.id)),
+        info,
+        is_replaced: AtomicBool::new(false),
+        trash: Arc::clone(trash),
+    }
+}
+
+/// Removes files that a crash has left before the catalogue named them, or after it did.
+fn remove_strangers(segments: &Path, listing: &Listing) -> Result<(), StoreError> {
+    for entry in fs::read_dir(segments).map_err(StoreError::io(segments))? {
+        let path = entry.map_err(StoreError::io(segments))?.path();
+        let stem = path.file_stem().and_then(|stem| stem.to_str());
+        let id = stem.and_then(|stem| stem.parse::<u64>().ok());
+        if id.is_none_or(|id| !listing.segments.contains_key(&id)) {
+            fs::remove_file(&path).map_err(StoreError::io(&path))?;
+        }
+    }
+    Ok(())
+}
+
+/// Removes everything but the locks.
+fn clear(dir: &Path) -> Result<(), StoreError> {
+    let segments = dir.join(SEGMENTS);
+    let files = ["", "-wal", "-shm"].map(|end| dir.join(format!("{CATALOGUE}{end}")));
+    let removed = files.iter().map(|path| (path, fs::remove_file(path)));
+    for (path, result) in removed.chain([(&segments, fs::remove_dir_all(&segments))]) {
+        match result {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                return Err(StoreError::io(path)(error));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// The store at one moment. Its files exist as long as this.
+#[derive(Clone, Debug)]
+pub struct Snapshot {
+    empty: PathBuf,
+    segments: Vec<Arc<Segment>>,
+    watermarks: Arc<BTreeMap<FileKey, Position>>,
+    origins: Arc<BTreeMap<String, OriginTotals>>,
+    _reader: Option<Arc<File>>,
+}
+
+impl Snapshot {
+    /// The files that may have records from `from_us` to before `to_us` (µs since 1970). The first
+    /// one has no rows: it gives the columns.
+    pub fn files(&self, from_us: i64, to_us: i64) -> Vec<&Path> {
+        let segments = self
+            .segments
+            .iter()
+            .filter(|segment| segment.info.max_ts_us >= from_us && segment.info.min_ts_us < to_us);
+        std::iter::once(&*self.empty).chain(segments.map(|segment| &*segment.path)).collect()
+    }
+
+    /// The files with records that `before` does not have, and maybe others; and how far each log
+    /// file was indexed then and now, if that differs.
+    pub fn since(&self, before: &Self) -> (Vec<&Path>, Vec<Advance>) {
+        // Both are sorted by number.
+        let is_old = |id| before.segments.binary_search_by_key(&id, |old| old.info.id).is_ok();
+        let new = self.segments.iter().filter(|segment| !is_old(segment.info.id));
+        let files = std::iter::once(&*self.empty).chain(new.map(|segment| &*segment.path));
+        let advances = self.watermarks.iter().filter_map(|(file, now)| {
+            let from = before.watermarks.get(file).map_or(0, |position| position.offset);
+            let (file, to) = (file.clone(), now.offset);
+            (from < to).then_some(Advance { file, from, to })
+        });
+        (files.collect(), advances.collect())
+    }
+
+    /// All segments.
+    pub fn segments(&self) -> impl Iterator<Item = &SegmentInfo> {
+        self.segments.iter().map(|segment| &segment.info)
+    }
+
+    /// What is indexed of each origin.
+    pub fn origins(&self) -> &BTreeMap<String, OriginTotals> {
+        &self.origins
+    }
+}
+
+/// Lines of a file that were indexed between two snapshots.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Advance {
+    /// The file.
+    pub file: FileKey,
+    /// The position of the first new line, in bytes.
+    pub from: u64,
+    /// The end of the last one.
+    pub to: u64,
+}
+
+/// Reads a store that another process may have open.
+pub struct Reader;
+
+impl Reader {
+    /// A snapshot of the store in `dir`. The other process deletes no file as long as it lives.
+    ///
+    /// # Errors
+    /// If there is no store, or it cannot be read.
+    pub fn snapshot(dir: &Path) -> Result<Snapshot, StoreError> {
+        let catalogue = dir.join(CATALOGUE);
+        if !catalogue.exists() {
+            return Err(StoreError::Missing(dir.to_owned()));
+        }
+        let path = dir.join(READERS);
+        let readers = File::create(&path).map_err(StoreError::io(&path))?;
+        flock(&readers, FlockOperation::LockShared)
+            .map_err(|error| StoreError::io(&path)(error.into()))?;
+        let listing = Catalogue::open_existing(&catalogue)?
+            .ok_or_else(|| StoreError::Missing(dir.to_owned()))?
+            .list()?;
+        let segments = dir.join(SEGMENTS);
+        let trash = Arc::new(Trash::default());
+        Ok(Snapshot {
+            empty: segments.join(EMPTY),
+            segments: listing
+                .segments
+                .into_values()
+                .map(|info| Arc::new(opened_segment(&segments, info, &trash)))
+                .collect(),
+            watermarks: Arc::new(listing.watermarks),
+            origins: Arc::new(listing.origins),
+            _reader: Some(Arc::new(readers)),
+        })
+    }
+}
