@@ -135,7 +135,7 @@ mod tests {
         let bytes = |count: usize| STANDARD.encode(vec![0; count]);
         let origin = "tachograph/0123456789abcdef";
         let checkpoint = format!(
-            "{origin}\n7\n{}\ntime 1\nfile {}.jsonl\noffset 100\nreason interval\n\n\
+            "{origin}\n7\n{}\ntime 1\nfile {}.jsonl\noffset 100\nreason rotate\n\n\
              \u{2014} {origin} {}\n",
             bytes(32),
             stem(2),

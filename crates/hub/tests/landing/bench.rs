@@ -150,7 +150,10 @@ impl Bench {
     }
 
     pub fn restarted_with(self, options: Options) -> Self {
-        Self::open(self.data, options)
+        let Self { data, state, landing, .. } = self;
+        // The store has a lock.
+        drop((state, landing));
+        Self::open(data, options)
     }
 
     pub async fn send(&self, request: Request) -> Answer {
