@@ -10,7 +10,7 @@ use sha2::{Digest as _, Sha256};
 const DOMAIN: &[u8] = b"tachograph-chain-v1\0";
 
 /// A SHA-256 hash, 32 bytes.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct Hash(pub [u8; 32]);
 
 impl Hash {

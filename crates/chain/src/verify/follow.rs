@@ -5,7 +5,8 @@
 //! bytes, so it says what [`super::verify`] says about the same directory at that moment.
 //!
 //! Files only grow, and the newest one with a sidecar is the one that grows. If an older file
-//! changes, or one appears between others, everything is read again.
+//! changes, or one appears between others, everything has to be read again: [`Follower::restart`].
+//! Nothing else is read twice, except for what is bounded by a constant.
 
 use std::collections::BTreeMap;
 use std::io::{self, BufReader, Read};
@@ -14,10 +15,17 @@ use super::content::Content;
 use super::missing::Memory;
 use super::removed::Removed;
 use super::walk::{Open, Place, Walk};
-use super::{Directory, LOG_ENDINGS, Options, Parts, Report, list, newest_sidecar};
+use super::{Directory, LOG_ENDINGS, Options, Parts, Report, note_name};
 use crate::entry::CheckpointReason;
 use crate::sidecar::{Entries, Meaning};
 use crate::{REMOVED_FILE, SIDECAR_ENDING};
+
+/// Tombstones that are kept: each needs about 1 KiB of memory.
+const TOMBSTONES_MAX: usize = 100_000;
+/// A frame waits for its lines while no more than this is behind it in the sidecar, and no more
+/// lines are there that it may cover: both are read for each report.
+const WAIT_SIDECAR_BYTES: u64 = 1 << 20;
+const WAIT_LINES_BYTES: u64 = 64 << 20;
 
 /// A log directory whose files only grow, at one moment.
 pub trait GrowingDirectory: Directory {
@@ -29,6 +37,15 @@ pub trait GrowingDirectory: Directory {
     /// # Errors
     /// If it cannot be read.
     fn open_from(&self, name: &str, offset: u64) -> io::Result<Box<dyn Read + '_>>;
+
+    /// Files that are new or longer than at the last call of [`Follower::advance`]. More names do
+    /// no harm.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    fn news(&self) -> io::Result<Vec<String>> {
+        self.names()
+    }
 }
 
 /// The state of a verification between two looks at a directory.
@@ -40,9 +57,15 @@ pub struct Follower {
     /// Lengths of the older files.
     done: BTreeMap<String, (u64, u64)>,
     removed: Removed,
-    removed_bytes: Option<u64>,
-    /// Lines of files without a sidecar.
+    tombstones_max: usize,
+    /// All log files, sidecars and tombstones.
+    stems: BTreeMap<String, Parts>,
+    last_sealed: Option<String>,
+    is_stale: bool,
+    /// Lines of files that nothing seals.
     counted: BTreeMap<String, Counted>,
+    /// Lines behind the entries of the current file.
+    tail: Tail,
 }
 
 /// How far the newest sealed part of a log goes.
@@ -70,6 +93,10 @@ struct Current {
     signed: Option<CheckpointReason>,
     recovered: Option<(u64, u64)>,
     reading: Reading,
+    /// The next entry waits for its lines.
+    waits: bool,
+    /// A frame was read without its lines, when the file had so many bytes.
+    lines_missed_at: Option<u64>,
 }
 
 /// The lines of a file.
@@ -89,6 +116,13 @@ struct Counted {
     lines: u64,
 }
 
+#[derive(Clone, Default)]
+struct Tail {
+    stem: String,
+    from: u64,
+    counted: Counted,
+}
+
 impl Follower {
     /// Nothing was read yet.
     #[must_use]
@@ -99,21 +133,64 @@ impl Follower {
             current: None,
             done: BTreeMap::new(),
             removed: Removed::default(),
-            removed_bytes: None,
+            tombstones_max: TOMBSTONES_MAX,
+            stems: BTreeMap::new(),
+            last_sealed: None,
+            is_stale: false,
             counted: BTreeMap::new(),
+            tail: Tail::default(),
         }
     }
 
-    /// Reads what was appended. Returns whether everything had to be read again.
+    /// Forgets what was read. The next call of [`Follower::advance`] needs all names as news.
+    pub fn restart(&mut self) {
+        let tombstones_max = self.tombstones_max;
+        *self = Self { tombstones_max, ..Self::new(std::mem::take(&mut self.options)) };
+    }
+
+    /// Keeps so many tombstones, and counts those beyond.
+    pub fn keep_tombstones(&mut self, most: usize) {
+        self.tombstones_max = most;
+    }
+
+    /// Reads what was appended to the newest files. Returns whether an older file has changed:
+    /// from then on reports do not see that, until [`Follower::restart`].
     ///
     /// # Errors
-    /// If something cannot be read because of the machine. The next call reads everything again.
+    /// If something cannot be read because of the machine. Then it is restarted.
     pub fn advance(&mut self, directory: &dyn GrowingDirectory) -> io::Result<bool> {
         let result = self.try_advance(directory);
         if result.is_err() {
-            *self = Self::new(std::mem::take(&mut self.options));
+            self.restart();
         }
-        result
+        result.map(|()| self.is_stale)
+    }
+
+    /// Counts lines that nothing seals, which a report needs. Returns whether that is done; it is
+    /// not if so many bytes are not enough.
+    ///
+    /// # Errors
+    /// If something cannot be read because of the machine.
+    pub fn prepare(&mut self, directory: &dyn GrowingDirectory, bytes: u64) -> io::Result<bool> {
+        let mut left = bytes;
+        if let Some((stem, from)) = self.current.as_ref().and_then(Current::tail) {
+            if self.tail.stem != stem || self.tail.from != from {
+                self.tail = Tail { stem: stem.to_owned(), from, counted: Counted::default() };
+            }
+            let log = format!("{stem}.jsonl");
+            count(&mut self.tail.counted, directory, &log, from, &mut left)?;
+        }
+        let first = self.first_open();
+        for (stem, parts) in self.stems.range(first..) {
+            if is_unsealed(self.current.as_ref(), stem, parts) {
+                let counted = self.counted.entry(stem.clone()).or_default();
+                count(counted, directory, &format!("{stem}.jsonl"), 0, &mut left)?;
+            }
+            if left == 0 {
+                return Ok(false);
+            }
+        }
+        Ok(left > 0)
     }
 
     /// The state of the log as it is in the directory now. Reads only what is behind the state.
@@ -122,34 +199,31 @@ impl Follower {
     /// If something cannot be read because of the machine.
     pub fn report(&mut self, directory: &dyn GrowingDirectory) -> io::Result<Report> {
         self.advance(directory)?;
+        self.prepare(directory, u64::MAX)?;
         let names = directory.names()?;
-        let stems = list(&names, &self.removed);
-        let newest = stems.keys().next_back().cloned();
+        let newest = self.stems.keys().next_back();
         let mut progress = |_| {};
         let memory = self.memory.clone();
         let mut walk = Walk::resume(directory, &self.options, &mut progress, memory);
-        let first = self.current.as_ref().map(|current| current.stem.clone());
-        let first = first.or_else(|| self.done.keys().next_back().map(|stem| format!("{stem}\0")));
-        for (stem, parts) in stems.range(first.unwrap_or_default()..) {
-            let place = Place { is_newest: newest.as_ref() == Some(stem), is_last_sealed: true };
-            let current = self.current.clone().filter(|current| current.stem == *stem);
-            match current {
-                Some(mut current) if current.bytes > 0 => {
-                    let mut open = current.read(&mut walk, directory, false)?;
-                    current.close(&mut walk, &mut open, parts, place)?;
+        for (stem, parts) in self.stems.range(self.first_open()..) {
+            let place = Place { is_newest: newest == Some(stem), is_last_sealed: true };
+            let current = self.current.as_ref().filter(|current| current.stem == *stem);
+            if is_unsealed(self.current.as_ref(), stem, parts) {
+                if parts.sidecar {
+                    walk.no_entry(&format!("{stem}.{SIDECAR_ENDING}"), place);
                 }
-                None if parts.has_log() && !parts.sidecar => {
-                    let log = format!("{stem}.jsonl");
-                    let lines =
-                        count(self.counted.entry(stem.clone()).or_default(), directory, &log)?;
-                    walk.unsealed_lines(&log, lines);
-                }
-                _ => {
-                    walk.file(stem, parts, &self.removed, place)?;
-                }
+                let lines = self.counted.get(stem).map_or(0, |counted| counted.lines);
+                walk.unsealed_lines(&format!("{stem}.jsonl"), lines);
+            } else if let Some(current) = current.filter(|current| current.bytes > 0) {
+                let mut current = current.clone();
+                let mut open = current.read(&mut walk, directory, false)?;
+                let tail = self.tail_of(stem, &open);
+                current.close(&mut walk, &mut open, parts, place, tail)?;
+            } else {
+                walk.file(stem, parts, &self.removed, place)?;
             }
         }
-        for (stem, parts) in &stems {
+        for (stem, parts) in &self.stems {
             walk.check_order(stem, parts.has_log(), &self.removed);
         }
         walk.report_missing(&self.removed);
@@ -166,26 +240,29 @@ impl Follower {
         Some(Sealed { stem, offset: before.offset, seq: before.seq })
     }
 
-    fn try_advance(&mut self, directory: &dyn GrowingDirectory) -> io::Result<bool> {
-        let removed_bytes = directory.length(REMOVED_FILE);
-        if self.removed_bytes != Some(removed_bytes) {
-            self.removed = Removed::read(directory)?;
-            self.removed_bytes = Some(removed_bytes);
-        }
-        let stems = list(&directory.names()?, &self.removed);
-        let is_stale = self.is_stale(directory, &stems);
-        if is_stale {
-            self.memory = Memory::following();
-            self.current = None;
-            self.done.clear();
-        }
-        let Some(last_sealed) = newest_sidecar(&stems) else { return Ok(is_stale) };
+    /// The first file that is not final.
+    fn first_open(&self) -> String {
+        let first = self.current.as_ref().map(|current| current.stem.clone());
+        let first = first.or_else(|| self.done.keys().next_back().map(|stem| format!("{stem}\0")));
+        first.unwrap_or_default()
+    }
+
+    fn tail_of(&self, stem: &str, open: &Open<'_>) -> Option<(u64, u64)> {
+        let from = open.content.as_ref()?.bytes;
+        let Tail { stem: counted_stem, from: counted_from, counted } = &self.tail;
+        let is_it = counted_stem == stem && *counted_from == from;
+        is_it.then_some((counted.bytes, counted.lines))
+    }
+
+    fn try_advance(&mut self, directory: &dyn GrowingDirectory) -> io::Result<()> {
+        self.note_news(directory)?;
+        let Some(last_sealed) = &self.last_sealed else { return Ok(()) };
         let mut progress = |_| {};
         let memory = std::mem::replace(&mut self.memory, Memory::following());
         let mut walk = Walk::resume(directory, &self.options, &mut progress, memory);
         let first = self.done.keys().next_back().map(|stem| format!("{stem}\0"));
-        for (stem, parts) in stems.range(first.unwrap_or_default()..=last_sealed.clone()) {
-            if *stem == last_sealed {
+        for (stem, parts) in self.stems.range(first.unwrap_or_default()..=last_sealed.clone()) {
+            if stem == last_sealed {
                 let current = self.current.get_or_insert_with(|| Current::new(stem, &walk));
                 let open = current.read(&mut walk, directory, true)?;
                 current.keep(open);
@@ -196,7 +273,7 @@ impl Follower {
             let has_entries = parts.sidecar && {
                 let mut open = current.read(&mut walk, directory, false)?;
                 if current.bytes > 0 {
-                    current.close(&mut walk, &mut open, parts, place)?;
+                    current.close(&mut walk, &mut open, parts, place, None)?;
                 }
                 current.bytes > 0
             };
@@ -207,17 +284,44 @@ impl Follower {
             self.done.insert(stem.clone(), lengths(directory, stem));
         }
         self.memory = walk.suspend();
-        Ok(is_stale)
+        Ok(())
     }
 
-    /// Whether something has changed that is not at the end.
-    fn is_stale(&self, directory: &dyn GrowingDirectory, stems: &BTreeMap<String, Parts>) -> bool {
-        let current = self.current.as_ref().map(|current| &current.stem);
-        let Some(newest) = current.or_else(|| self.done.keys().next_back()) else { return false };
-        let is_current = |stem: &String| current == Some(stem);
-        stems.range(..=newest.clone()).any(|(stem, _)| {
-            !is_current(stem) && self.done.get(stem) != Some(&lengths(directory, stem))
-        })
+    /// Notes new files and tombstones, and whether something has changed that is not at the end.
+    fn note_news(&mut self, directory: &dyn GrowingDirectory) -> io::Result<()> {
+        if directory.length(REMOVED_FILE) < self.removed.bytes() {
+            // It was cut.
+            self.removed = Removed::default();
+            self.is_stale = true;
+        }
+        let newest = self.current.as_ref().map(|current| current.stem.clone());
+        let is_current = |stem: &str| newest.as_deref() == Some(stem);
+        let newest_final = self.done.keys().next_back().cloned();
+        let last = newest.as_ref().or(newest_final.as_ref());
+        let is_old = |stem: &str| last.is_some_and(|last| stem <= last.as_str());
+        let is_changed = |stem: &str| {
+            is_old(stem)
+                && !is_current(stem)
+                && self.done.get(stem) != Some(&lengths(directory, stem))
+        };
+        let (stems, is_stale) = (&mut self.stems, &mut self.is_stale);
+        self.removed.read_on(directory, self.tombstones_max, &mut |stem| {
+            stems.entry(stem.to_owned()).or_default();
+            *is_stale |= is_changed(stem);
+        })?;
+        for name in directory.news()? {
+            let Some(stem) = note_name(stems, &name) else { continue };
+            *is_stale |= is_changed(stem);
+            if name.ends_with(SIDECAR_ENDING) && self.last_sealed.as_deref() < Some(stem) {
+                self.last_sealed = Some(stem.to_owned());
+            }
+        }
+        if let Some(current) = &self.current
+            && let Some(bytes) = current.lines_missed_at
+        {
+            *is_stale |= directory.length(&current.log()) > bytes;
+        }
+        Ok(())
     }
 }
 
@@ -234,11 +338,21 @@ impl Current {
             signed: None,
             recovered: None,
             reading: Reading::Begin,
+            waits: false,
+            lines_missed_at: None,
         }
     }
 
     fn log(&self) -> String {
         format!("{}.jsonl", self.stem)
+    }
+
+    /// Its name, and where the part begins that no entry covers.
+    fn tail(&self) -> Option<(&str, u64)> {
+        match self.reading {
+            Reading::At { bytes, .. } if self.bytes > 0 => Some((&self.stem, bytes)),
+            _ => None,
+        }
     }
 
     /// Reads the entries that are whole. `waits`: only those whose lines are all there.
@@ -256,7 +370,8 @@ impl Current {
         if open.content.is_some() && matches!(self.reading, Reading::Begin) {
             self.reading = Reading::At { bytes: 0, lines: 0 };
         }
-        self.is_torn = false;
+        (self.is_torn, self.waits) = (false, false);
+        let sidecar_end = directory.length(&open.sidecar);
         loop {
             let Some(entry) = entries.next_entry()? else {
                 self.is_torn = entries.is_torn();
@@ -266,8 +381,16 @@ impl Current {
                 Some(Meaning::Frame(frame)) => frame.end,
                 _ => 0,
             };
-            if waits && frame_end > lines_end {
-                break;
+            if frame_end > lines_end {
+                let lines = lines_end
+                    .saturating_sub(open.content.as_ref().map_or(0, |content| content.bytes));
+                self.waits = waits
+                    && sidecar_end.saturating_sub(self.bytes) <= WAIT_SIDECAR_BYTES
+                    && lines <= WAIT_LINES_BYTES;
+                if self.waits {
+                    break;
+                }
+                self.lines_missed_at = Some(lines_end);
             }
             (self.line, self.bytes) = (entries.line(), entries.whole_bytes());
             walk.next_entry(&mut open, &entry)?;
@@ -327,22 +450,41 @@ impl Current {
         open: &mut Open<'_>,
         parts: &Parts,
         place: Place,
+        tail: Option<(u64, u64)>,
     ) -> io::Result<()> {
         walk.close(open, self.is_torn, place);
         if !parts.has_log() {
             walk.note_missing(&self.stem, self.first_seq);
         }
-        walk.tail(open, place.is_last_sealed)
+        walk.tail(open, place.is_last_sealed, tail)
     }
 }
 
-/// Counts the lines that were appended to a file without a sidecar. Returns all of them.
-fn count(counted: &mut Counted, directory: &dyn GrowingDirectory, log: &str) -> io::Result<u64> {
-    let mut content = Content::new(directory.open_from(log, counted.bytes)?);
+/// Whether nothing seals a log file that is not final.
+fn is_unsealed(current: Option<&Current>, stem: &str, parts: &Parts) -> bool {
+    let current = current.filter(|current| current.stem == *stem);
+    let has_entry = current.is_some_and(|current| current.bytes > 0 || current.waits);
+    parts.has_log() && !has_entry
+}
+
+/// Counts more of the lines of a file from an offset on, `left` bytes at most.
+fn count(
+    counted: &mut Counted,
+    directory: &dyn GrowingDirectory,
+    log: &str,
+    from: u64,
+    left: &mut u64,
+) -> io::Result<()> {
+    let at = from + counted.bytes;
+    if directory.length(log) <= at {
+        return Ok(());
+    }
+    let mut content = Content::new(Box::new(directory.open_from(log, at)?.take(*left)));
     let (bytes, lines) = content.rest()?;
     counted.bytes += bytes;
     counted.lines += lines;
-    Ok(counted.lines)
+    *left -= bytes;
+    Ok(())
 }
 
 /// Lengths of a log file, in any form, and of its sidecar.

@@ -136,10 +136,15 @@ impl Walk<'_> {
     }
 
     /// The part of the log file after the last frame. `may_grow`: the recorder has not left the
-    /// file, as far as the sidecars show.
-    pub(super) fn tail(&mut self, open: &mut Open<'_>, may_grow: bool) -> io::Result<()> {
+    /// file, as far as the sidecars show. `counted`: its bytes and lines, if they are known.
+    pub(super) fn tail(
+        &mut self,
+        open: &mut Open<'_>,
+        may_grow: bool,
+        counted: Option<(u64, u64)>,
+    ) -> io::Result<()> {
         let Some(content) = &mut open.content else { return Ok(()) };
-        let rest = content.rest();
+        let rest = counted.map_or_else(|| content.rest(), Ok);
         match rest {
             Ok((0, _)) => {}
             Ok((bytes, lines)) => {

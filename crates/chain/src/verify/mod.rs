@@ -200,21 +200,24 @@ impl Parts {
 fn list(names: &[String], removed: &removed::Removed) -> BTreeMap<String, Parts> {
     let mut stems: BTreeMap<String, Parts> = BTreeMap::new();
     for name in names {
-        let Some((stem, ending)) = name.split_once('.') else { continue };
-        if !is_stem(stem) {
-            continue;
-        }
-        let form = LOG_ENDINGS.iter().position(|known| *known == ending);
-        if ending == SIDECAR_ENDING {
-            stems.entry(stem.to_owned()).or_default().sidecar = true;
-        } else if let Some(form) = form {
-            stems.entry(stem.to_owned()).or_default().logs[form] = true;
-        }
+        note_name(&mut stems, name);
     }
     for stem in removed.stems() {
         stems.entry(stem.to_owned()).or_default();
     }
     stems
+}
+
+/// Notes a part of a log file. Returns its name without ending.
+fn note_name<'a>(stems: &mut BTreeMap<String, Parts>, name: &'a str) -> Option<&'a str> {
+    let (stem, ending) = name.split_once('.').filter(|(stem, _)| is_stem(stem))?;
+    if ending == SIDECAR_ENDING {
+        stems.entry(stem.to_owned()).or_default().sidecar = true;
+    } else {
+        let form = LOG_ENDINGS.iter().position(|known| *known == ending)?;
+        stems.entry(stem.to_owned()).or_default().logs[form] = true;
+    }
+    Some(stem)
 }
 
 /// Opens the tombstones; `None`: there are none.

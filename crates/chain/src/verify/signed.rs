@@ -12,6 +12,11 @@ impl Walk<'_> {
         self.known_key(note).is_some()
     }
 
+    /// Number of trusted keys that may have signed a note, by its key id.
+    pub fn known_keys(&self, note: &Note) -> usize {
+        self.known.get(&note.key_id).map_or(0, Vec::len)
+    }
+
     fn known_key(&self, note: &Note) -> Option<VerifierKey> {
         let keys = self.known.get(&note.key_id)?;
         keys.iter().find(|key| note.is_by(key)).cloned()

@@ -243,7 +243,7 @@ impl<'a> Walk<'a> {
             }
             None => self.missing_but_sidecar(&open.log, (first_seq, self.last_seq())),
         }
-        self.tail(&mut open, place.is_last_sealed)?;
+        self.tail(&mut open, place.is_last_sealed, None)?;
         Ok(Walked::Read)
     }
 
@@ -316,10 +316,14 @@ impl<'a> Walk<'a> {
         if let Some(entry) = entries.next_entry()? {
             return Ok(Some((entries, entry)));
         }
+        self.no_entry(sidecar, place);
+        Ok(None)
+    }
+
+    pub(super) fn no_entry(&mut self, sidecar: &str, place: Place) {
         let text = "there is no complete entry in the sidecar";
         let state = if place.is_last_sealed { State::NotSealed } else { State::Modified };
         self.say(state, sidecar, None, text);
-        Ok(None)
     }
 
     /// Reports a log file that cannot be decompressed, and does not read it.

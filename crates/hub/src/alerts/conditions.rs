@@ -1,9 +1,10 @@
 //! What is wrong now.
 
-use tacho_chain::verify::read_checkpoint;
 use tacho_ship::protocol::Origin;
 
 use super::{Raise, Rule};
+use crate::clock;
+use crate::landing::incident::is_signed;
 use crate::landing::shippers::Shippers;
 use crate::landing::{Incident, OriginView};
 use crate::verification::{Seal, SealState};
@@ -30,7 +31,7 @@ pub struct Moment<'a> {
     /// When the hub has started.
     pub started_us: i64,
     /// Now.
-    pub now_us: i64,
+    pub now: clock::Moment,
 }
 
 impl Moment<'_> {
@@ -58,7 +59,7 @@ impl Moment<'_> {
 
     fn shipping(&self, found: &mut Vec<Raise>) {
         let Some(shipper) = self.shippers.newest() else {
-            if self.view.files > 0 && self.now_us.saturating_sub(self.started_us) >= START_US {
+            if self.view.files > 0 && self.now.wall_us.saturating_sub(self.started_us) >= START_US {
                 let text = "no shipper has been heard of since the hub started";
                 found.push(self.raise(Rule::ShipperSilent, "", text));
             }
@@ -69,7 +70,7 @@ impl Moment<'_> {
             found.push(self.raise(Rule::ShipperStopped, "", text));
             return;
         }
-        if shipper.is_gone(self.now_us) {
+        if shipper.is_gone(self.now) {
             let text = "no heartbeat for three times the announced interval: host, network or \
                         shipper are down, or the shipper was killed";
             found.push(self.raise(Rule::ShipperSilent, "", text));
@@ -119,7 +120,7 @@ impl Moment<'_> {
             raise.count = Some(seal.lost_lines);
             found.push(raise);
         }
-        let waited = self.unsealed_since_us.map(|since| self.now_us.saturating_sub(since));
+        let waited = self.unsealed_since_us.map(|since| self.now.wall_us.saturating_sub(since));
         if rule.is_none() && waited.is_some_and(|us| us >= TAIL_US) {
             let text = "records have had no frame for 5 minutes";
             found.push(self.raise(Rule::UnsealedTail, "", text));
@@ -148,28 +149,14 @@ pub fn of_incident(incident: &Incident) -> Raise {
         Incident::Contradiction { file, .. } => (Rule::Contradiction, file.to_string()),
         Incident::TwoShippers { other, .. } => (Rule::TwoShippers, other.clone()),
         Incident::ReplicaCut { file, .. } => (Rule::ReplicaCut, file.to_string()),
-        Incident::Fork { generation, .. } => {
-            let rule = if is_under_checkpoint(incident) { Rule::Tampered } else { Rule::Fork };
+        Incident::Fork { request, generation, checkpoint, .. } => {
+            // A recorder puts on the disk what it signs: no power failure explains it.
+            let is_signed = is_signed(request, checkpoint.as_deref());
+            let rule = if is_signed { Rule::Tampered } else { Rule::Fork };
             (rule, format!("generation {generation}"))
         }
     };
-    let mut message = incident.to_string();
-    if rule == Rule::Fork {
-        message.push_str(
-            ". The contradicted bytes reach behind the newest checkpoint: a power failure has the \
-             same effect as a change",
-        );
-    }
+    let message = incident.to_string();
     let server = Some(incident.origin().clone());
     Raise { rule, server, subject, message, examples: Vec::new(), count: None }
-}
-
-/// Whether a fork contradicts only what a signed checkpoint covers. Then no power failure explains
-/// it: a recorder puts that on the disk before it signs.
-fn is_under_checkpoint(incident: &Incident) -> bool {
-    let Incident::Fork { request, checkpoint: Some(note), .. } = incident else { return false };
-    let Ok(checkpoint) = read_checkpoint(note) else { return false };
-    let Some(stem) = request.file.stem() else { return true };
-    let signed = checkpoint.file.trim_end_matches(".jsonl");
-    stem.as_str() < signed || stem.as_str() == signed && request.offset <= checkpoint.offset
 }

@@ -11,7 +11,7 @@ use tacho_ship::protocol::Origin;
 
 use super::conditions::{Moment, of_disk, of_incident};
 use super::{Raise, close_others, raise};
-use crate::clock::now_us;
+use crate::clock::{self, now_us};
 use crate::database::{Database, DatabaseError};
 use crate::landing::{Incident, Landing, OnIncident, free_bytes};
 use crate::say::say;
@@ -158,7 +158,7 @@ impl Work {
     }
 
     fn conditions(&mut self) -> Vec<Raise> {
-        let now_us = now_us();
+        let now = clock::Moment::now();
         let mut found = Vec::new();
         for (origin, view, shippers) in self.landing.origins() {
             let seal = self.verification.seal(&origin);
@@ -167,7 +167,7 @@ impl Work {
                     self.unsealed.remove(&origin);
                     return None;
                 }
-                let new = (seal.sealed_seq, now_us);
+                let new = (seal.sealed_seq, now.wall_us);
                 let known = self.unsealed.entry(origin.clone()).or_insert(new);
                 if known.0 != seal.sealed_seq {
                     *known = new;
@@ -181,7 +181,7 @@ impl Work {
                 seal: seal.as_ref(),
                 unsealed_since_us,
                 started_us: self.started_us,
-                now_us,
+                now,
             };
             found.extend(moment.conditions());
         }

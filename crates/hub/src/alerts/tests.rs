@@ -2,6 +2,7 @@
 
 use super::conditions::{Moment, of_disk, of_incident};
 use super::*;
+use crate::clock;
 use crate::landing::shippers::Shippers;
 use crate::landing::{Incident, OriginView};
 
@@ -73,7 +74,7 @@ fn rules(shippers: &Shippers, now_us: i64) -> Vec<&'static str> {
         seal: None,
         unsealed_since_us: None,
         started_us: 0,
-        now_us,
+        now: clock::Moment::at(now_us),
     };
     moment.conditions().iter().map(|raise| raise.rule.word()).collect()
 }
@@ -85,16 +86,16 @@ fn silence_is_an_alert() {
     assert_eq!(rules(&shippers, 60_000_000), ["shipper_silent"]);
     let heartbeat = |text: &str| serde_json::from_str(text).unwrap();
     let good = r#"{"time_us":1000000,"version":"1","host":"h","next_s":10,"recorder":true}"#;
-    shippers.heard(None, heartbeat(good), 1_000_000);
+    shippers.heard(None, heartbeat(good), clock::Moment::at(1_000_000));
     assert_eq!(rules(&shippers, 30_000_000), [] as [&str; 0]);
     assert_eq!(rules(&shippers, 31_000_000), ["shipper_silent"]);
     let bad = r#"{"time_us":90000000,"version":"1","host":"h","next_s":10,"recorder":false,
         "problems":[{"code":"encrypted","message":"no key"}]}"#;
-    shippers.heard(None, heartbeat(bad), 40_000_000);
+    shippers.heard(None, heartbeat(bad), clock::Moment::at(40_000_000));
     let found = ["recorder_stopped", "clock_skew", "shipper_problem"];
     assert_eq!(rules(&shippers, 41_000_000), found);
     let ended = r#"{"time_us":1,"version":"1","host":"h","next_s":0}"#;
-    shippers.heard(None, heartbeat(ended), 42_000_000);
+    shippers.heard(None, heartbeat(ended), clock::Moment::at(42_000_000));
     assert_eq!(rules(&shippers, 43_000_000), ["shipper_stopped"]);
 }
 

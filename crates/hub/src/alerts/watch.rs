@@ -321,6 +321,7 @@ mod tests {
             generation: 1,
             file: file.clone(),
             offset: text.len() as u64,
+            was_cut: false,
         };
         let mut work = new();
         work.read(landed());

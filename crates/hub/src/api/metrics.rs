@@ -8,7 +8,7 @@ use axum::http::header;
 use axum::response::IntoResponse;
 
 use super::{ApiError, Caller};
-use crate::clock::now_us;
+use crate::clock::Moment;
 use crate::landing::free_bytes;
 use crate::state::AppState;
 use crate::verification::SealState;
@@ -27,7 +27,7 @@ pub async fn metrics(
     let mut text = Text::default();
     let landing = state.ship.landing();
     let counters = landing.counters();
-    let now_us = now_us();
+    let now = Moment::now();
     for (name, kind, help, value) in [
         ("bodies_total", "counter", "Bodies stored.", &counters.bodies),
         ("bytes_total", "counter", "Bytes stored.", &counters.bytes),
@@ -54,7 +54,7 @@ pub async fn metrics(
     text.head("shipper_last_seen_seconds", "gauge", "Time since the shipper was heard of.");
     for (origin, _, shippers) in &origins {
         if let Some(shipper) = shippers.newest() {
-            let since_us = now_us.saturating_sub(shipper.last_us);
+            let since_us = now.since_us(&shipper.last);
             text.value("shipper_last_seen_seconds", origin.as_str(), since_us as f64 / 1e6);
         }
     }

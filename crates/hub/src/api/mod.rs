@@ -6,6 +6,7 @@
 //! | [`alerts`] | `/api/v1/alerts` |
 //! | [`caller`] | who a request is from: an argument of handlers |
 //! | [`headers`] | security headers of all answers |
+//! | `held` | answers that hold memory until they are read |
 //! | [`health`] | `/healthz` |
 //! | [`filter`] | parameters that requests about records share |
 //! | [`records`] | `/api/v1/records` |
@@ -26,6 +27,7 @@ pub mod error;
 pub mod filter;
 pub mod headers;
 pub mod health;
+mod held;
 pub mod metrics;
 pub mod record;
 pub mod records;

@@ -9,7 +9,7 @@ use serde::Serialize;
 use tacho_ship::protocol::{Origin, Problem};
 
 use super::{ApiError, Caller};
-use crate::clock::{now_us, rfc3339};
+use crate::clock::{Moment, rfc3339};
 use crate::database::DatabaseError;
 use crate::landing::OriginView;
 use crate::landing::shippers::Instance;
@@ -77,16 +77,16 @@ pub async fn servers(
 /// # Errors
 /// The database fails.
 pub fn list(state: &AppState, scope: &Scope) -> Result<Vec<Server>, DatabaseError> {
-    let now_us = now_us();
+    let now = Moment::now();
     let mut servers = BTreeMap::new();
-    for origin in state.database.read(|connection| expected(connection, now_us))? {
+    for origin in state.database.read(|connection| expected(connection, now.wall_us))? {
         let view = OriginView { generation: 1, ..OriginView::default() };
-        servers.insert(origin.clone(), server(origin, &view, None, None, now_us));
+        servers.insert(origin.clone(), server(origin, &view, None, None, now));
     }
     let indexed = state.index.store().origins();
     for (origin, view, shippers) in state.ship.landing().origins() {
         let seal = state.verification.seal(&origin);
-        let mut known = server(origin.clone(), &view, seal, shippers.newest(), now_us);
+        let mut known = server(origin.clone(), &view, seal, shippers.newest(), now);
         let totals = indexed.get(origin.as_str());
         let current = totals.filter(|totals| u64::from(totals.generation) == view.generation);
         known.indexed_seq = current.map(|totals| totals.seq);
@@ -115,9 +115,9 @@ fn server(
     view: &OriginView,
     seal: Option<Seal>,
     shipper: Option<&Instance>,
-    now_us: i64,
+    now: Moment,
 ) -> Server {
-    let state = state_word(view, seal.as_ref(), shipper, now_us);
+    let state = state_word(view, seal.as_ref(), shipper, now);
     let newest = seal.as_ref().and_then(|seal| seal.newest.as_ref());
     let newest_us = newest.and_then(|newest| us_of(&newest.ts));
     let checkpoint = seal.as_ref().and_then(|seal| seal.checkpoint);
@@ -130,7 +130,7 @@ fn server(
         landed_seq: newest.map(|newest| newest.seq),
         indexed_seq: None,
         last_record_ts: newest_us.map(rfc3339),
-        lag_s: newest_us.map(|us| seconds(now_us - us)),
+        lag_s: newest_us.map(|us| seconds(now.wall_us - us)),
         verified_to_seq: checkpoint.map(|(seq, _)| seq),
         checkpoint_ts: checkpoint.map(|(_, time_s)| rfc3339(time_s.saturating_mul(1_000_000))),
         unsealed_bytes: seal.as_ref().map_or(0, |seal| seal.unsealed_bytes),
@@ -148,7 +148,7 @@ fn state_word(
     view: &OriginView,
     seal: Option<&Seal>,
     shipper: Option<&Instance>,
-    now_us: i64,
+    now: Moment,
 ) -> &'static str {
     let heartbeat = shipper.and_then(|shipper| shipper.heartbeat.as_ref());
     if seal.is_some_and(|seal| seal.state == SealState::Broken) {
@@ -157,7 +157,7 @@ fn state_word(
         "new"
     } else if heartbeat.is_some_and(|(heartbeat, _)| heartbeat.recorder == Some(false)) {
         "stopped"
-    } else if shipper.is_none_or(|shipper| shipper.is_gone(now_us)) {
+    } else if shipper.is_none_or(|shipper| shipper.is_gone(now)) {
         "silent"
     } else if heartbeat.is_some_and(|(heartbeat, _)| heartbeat.behind_bytes > BEHIND_BYTES) {
         "behind"
@@ -171,7 +171,7 @@ fn shipper_state(shipper: &Instance) -> Option<ShipperState> {
     Some(ShipperState {
         host: heartbeat.host.clone(),
         version: heartbeat.version.clone(),
-        last_seen: rfc3339(shipper.last_us),
+        last_seen: rfc3339(shipper.last.wall_us),
         behind_bytes: heartbeat.behind_bytes,
         recorder: heartbeat.recorder,
         free_bytes: heartbeat.free_bytes,

@@ -5,45 +5,79 @@ use std::time::Duration;
 
 use axum::Json;
 use axum::body::{Body, Bytes};
+use axum::extract::rejection::{PathRejection, QueryRejection};
 use axum::extract::{FromRef, Path, Query, State};
 use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::Response;
+use http_body_util::BodyExt as _;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use tacho_ship::protocol::answers::NewGeneration;
 use tacho_ship::protocol::names::is_instance;
 use tacho_ship::protocol::{
     BEFORE_HEADER, BODY_BYTES_MAX, Code, DIGEST_HEADER, ENCODING, FileName, Heartbeat,
-    HeartbeatAnswer, INSTANCE_HEADER, Origin, OriginState, PROBLEMS_MAX, REQUEST_JSON_BYTES_MAX,
-    Stored,
+    HeartbeatAnswer, INSTANCE_HEADER, Origin, PROBLEMS_MAX, REQUEST_JSON_BYTES_MAX, Stored,
 };
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::error::Elapsed;
 use tokio::time::timeout;
 
-use super::{ApiError, Caller};
-use crate::landing::{Coding, Landing, Put, Refusal};
+use super::{ApiError, Caller, held};
+use crate::landing::{Admission, Coding, Landing, Put, Refusal, unpacked_bytes};
 use crate::state::AppState;
 
-/// Memory for bodies of all shippers together, KiB.
-const MEMORY_KIB: usize = 256 << 10;
+/// Memory for all shippers together, KiB: for bodies that arrive, for what they are decompressed
+/// to, and for answers that are being read. A request takes them in this order, so none waits for
+/// one that waits for it.
+const BODIES_KIB: usize = 128 << 10;
+const UNPACKED_KIB: usize = 128 << 10;
+const ANSWERS_KIB: usize = 128 << 10;
+/// What a file needs in the list of an answer, bytes: the list, and its JSON.
+const ANSWER_FILE_BYTES: usize = 256;
 /// How long a request waits for that memory.
 const MEMORY_WAIT: Duration = Duration::from_secs(5);
 /// Longest text of a heartbeat, characters.
 const TEXT_MAX: usize = 500;
-/// How long a body may take to arrive.
+/// How long a body may take to arrive, and how long nothing of it may arrive.
 const BODY_WAIT: Duration = Duration::from_secs(60);
+const BODY_PAUSE: Duration = Duration::from_secs(10);
 
 /// State of the handlers of shipping.
 #[derive(Clone)]
 pub struct ShipState {
     landing: Landing,
-    memory: Arc<Semaphore>,
+    bodies: Memory,
+    unpacked: Memory,
+    answers: Memory,
+}
+
+/// Memory that requests share.
+#[derive(Clone)]
+struct Memory {
+    kib: usize,
+    free: Arc<Semaphore>,
+}
+
+impl Memory {
+    fn new(kib: usize) -> Self {
+        Self { kib, free: Arc::new(Semaphore::new(kib)) }
+    }
+
+    /// Waits for some of it.
+    async fn reserve(&self, bytes: usize) -> Result<OwnedSemaphorePermit, Refusal> {
+        let kib = bytes.div_ceil(1 << 10).min(self.kib);
+        let kib = u32::try_from(kib).unwrap_or(u32::MAX);
+        let permit = timeout(MEMORY_WAIT, Arc::clone(&self.free).acquire_many_owned(kib)).await;
+        permit.ok().and_then(Result::ok).ok_or(Refusal::Overload)
+    }
 }
 
 impl ShipState {
     /// For a landing.
     #[must_use]
     pub fn new(landing: Landing) -> Self {
-        Self { landing, memory: Arc::new(Semaphore::new(MEMORY_KIB)) }
+        let (bodies, unpacked) = (Memory::new(BODIES_KIB), Memory::new(UNPACKED_KIB));
+        Self { landing, bodies, unpacked, answers: Memory::new(ANSWERS_KIB) }
     }
 
     /// The landing.
@@ -52,13 +86,9 @@ impl ShipState {
         &self.landing
     }
 
-    /// Memory for a body and what it is decompressed to.
-    async fn reserve(&self, sent: usize, coding: Coding) -> Result<OwnedSemaphorePermit, Refusal> {
-        let unpacked = if coding == Coding::Zstd { BODY_BYTES_MAX } else { 0 };
-        let kib = u32::try_from((sent + unpacked) >> 10).unwrap_or(u32::MAX).max(1);
-        let permit = Arc::clone(&self.memory).acquire_many_owned(kib);
-        let permit = timeout(MEMORY_WAIT, permit).await;
-        permit.ok().and_then(Result::ok).ok_or(Refusal::Overload)
+    /// Memory for the state of an origin.
+    async fn reserve_answer(&self, admission: &Admission) -> Result<OwnedSemaphorePermit, Refusal> {
+        self.answers.reserve(admission.files().saturating_mul(ANSWER_FILE_BYTES)).await
     }
 }
 
@@ -82,10 +112,13 @@ pub struct PutQuery {
 pub async fn state(
     State(ship): State<ShipState>,
     caller: Caller,
-    Path(origin): Path<String>,
-) -> Result<Json<OriginState>, ApiError> {
-    let origin = origin_of(&caller, &origin)?;
-    Ok(Json(ship.landing.state(&origin).await?))
+    path: Result<Path<String>, PathRejection>,
+) -> Result<Response, ApiError> {
+    let origin = origin_of(&caller, &path.map_err(bad_request)?)?;
+    let admission = ship.landing.admit(&origin)?;
+    let memory = ship.reserve_answer(&admission).await?;
+    let state = ship.landing.state(&admission).await?;
+    held::json(StatusCode::OK, &state, (admission, memory))
 }
 
 /// `PUT /api/v1/origins/{origin}/files/{name}`
@@ -95,11 +128,12 @@ pub async fn state(
 pub async fn put(
     State(ship): State<ShipState>,
     caller: Caller,
-    Path((origin, name)): Path<(String, String)>,
-    query: Result<Query<PutQuery>, axum::extract::rejection::QueryRejection>,
+    path: Result<Path<(String, String)>, PathRejection>,
+    query: Result<Query<PutQuery>, QueryRejection>,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Json<Stored>, ApiError> {
+    let Path((origin, name)) = path.map_err(bad_request)?;
     let origin = origin_of(&caller, &origin)?;
     let file: FileName = name.parse().map_err(bad_request)?;
     let Query(query) = query.map_err(bad_request)?;
@@ -116,9 +150,11 @@ pub async fn put(
     if length > BODY_BYTES_MAX {
         return Err(Refusal::TooLarge.into());
     }
-    let _memory = ship.reserve(length, coding).await?;
-    let body = received(body, BODY_BYTES_MAX).await?;
-    Ok(Json(ship.landing.put(&origin, put, body, coding, digest).await?))
+    let admission = ship.landing.admit(&origin)?;
+    let _memory = ship.bodies.reserve(length).await?;
+    let body = received(body, length, BODY_BYTES_MAX).await?;
+    let _unpacked = ship.unpacked.reserve(unpacked_bytes(&body, coding)?).await?;
+    Ok(Json(ship.landing.put(&admission, put, body, coding, digest).await?))
 }
 
 /// `POST /api/v1/origins/{origin}/generations`
@@ -128,15 +164,17 @@ pub async fn put(
 pub async fn begin_generation(
     State(ship): State<ShipState>,
     caller: Caller,
-    Path(origin): Path<String>,
+    path: Result<Path<String>, PathRejection>,
     headers: HeaderMap,
     body: Body,
-) -> Result<(StatusCode, Json<OriginState>), ApiError> {
-    let origin = origin_of(&caller, &origin)?;
+) -> Result<Response, ApiError> {
+    let origin = origin_of(&caller, &path.map_err(bad_request)?)?;
     let instance = instance_of(&headers)?;
+    let admission = ship.landing.admit(&origin)?;
     let request: NewGeneration = received_json(body).await?;
-    let state = ship.landing.begin_generation(&origin, request, instance).await?;
-    Ok((StatusCode::CREATED, Json(state)))
+    let memory = ship.reserve_answer(&admission).await?;
+    let state = ship.landing.begin_generation(&admission, request, instance).await?;
+    held::json(StatusCode::CREATED, &state, (admission, memory))
 }
 
 /// `POST /api/v1/origins/{origin}/heartbeat`
@@ -146,15 +184,16 @@ pub async fn begin_generation(
 pub async fn heartbeat(
     State(ship): State<ShipState>,
     caller: Caller,
-    Path(origin): Path<String>,
+    path: Result<Path<String>, PathRejection>,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Json<HeartbeatAnswer>, ApiError> {
-    let origin = origin_of(&caller, &origin)?;
+    let origin = origin_of(&caller, &path.map_err(bad_request)?)?;
     let instance = instance_of(&headers)?;
+    let admission = ship.landing.admit(&origin)?;
     let mut heartbeat: Heartbeat = received_json(body).await?;
     limit(&mut heartbeat);
-    Ok(Json(ship.landing.heartbeat(&origin, heartbeat, instance).await?))
+    Ok(Json(ship.landing.heartbeat(&admission, heartbeat, instance).await?))
 }
 
 /// Texts of a heartbeat are kept and shown: they must not be arbitrarily long.
@@ -213,28 +252,97 @@ fn content_length(headers: &HeaderMap) -> Option<usize> {
     headers.get(header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 
-/// A body of at most `limit` bytes.
-async fn received(body: Body, limit: usize) -> Result<Bytes, ApiError> {
-    let Ok(body) = timeout(BODY_WAIT, axum::body::to_bytes(body, limit)).await else {
-        let text = "the body took too long to arrive";
-        return Err(ApiError::other(StatusCode::REQUEST_TIMEOUT, Code::Unavailable.word(), text));
-    };
-    body.map_err(|error| {
-        let is_limit = |error: &(dyn std::error::Error + 'static)| {
-            error.is::<http_body_util::LengthLimitError>()
-        };
-        let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(&error);
-        while let Some(error) = cause {
-            if is_limit(error) {
-                return Refusal::TooLarge.into();
+/// A body of at most `limit` bytes, of which `expected` are expected, in one buffer: many small
+/// chunks need no more memory than one large one.
+async fn received(mut body: Body, expected: usize, limit: usize) -> Result<Bytes, ApiError> {
+    let mut bytes = Vec::with_capacity(expected);
+    let all = async {
+        while let Some(frame) = timeout(BODY_PAUSE, body.frame()).await.map_err(too_slow)? {
+            let frame = frame.map_err(|error| {
+                let text = format!("the body did not arrive: {error}");
+                bad_request(text)
+            })?;
+            let Ok(data) = frame.into_data() else { continue };
+            if data.len() > limit - bytes.len() {
+                return Err(ApiError::from(Refusal::TooLarge));
             }
-            cause = error.source();
+            bytes.extend_from_slice(&data);
         }
-        bad_request(format!("the body did not arrive: {error}"))
-    })
+        Ok(())
+    };
+    timeout(BODY_WAIT, all).await.map_err(too_slow)??;
+    Ok(bytes.into())
+}
+
+fn too_slow(_: Elapsed) -> ApiError {
+    ApiError::new(Code::Unavailable, "the body took too long to arrive").retry_after(1)
 }
 
 async fn received_json<T: DeserializeOwned>(body: Body) -> Result<T, ApiError> {
-    let body = received(body, REQUEST_JSON_BYTES_MAX).await?;
+    let body = received(body, 0, REQUEST_JSON_BYTES_MAX).await?;
     serde_json::from_slice(&body).map_err(bad_request)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::Pin;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::{Context, Poll};
+
+    use axum::body::HttpBody;
+    use axum::response::IntoResponse as _;
+    use http_body::Frame;
+
+    use super::*;
+
+    /// A chunk that counts how many of its kind are in memory.
+    struct Chunk(&'static AtomicUsize);
+
+    impl AsRef<[u8]> for Chunk {
+        fn as_ref(&self) -> &[u8] {
+            b"x"
+        }
+    }
+
+    impl Drop for Chunk {
+        fn drop(&mut self) {
+            self.0.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
+    /// So many chunks of a byte.
+    struct Chunks(usize, &'static AtomicUsize);
+
+    impl HttpBody for Chunks {
+        type Data = Bytes;
+        type Error = std::convert::Infallible;
+
+        fn poll_frame(
+            mut self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+        ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+            if self.0 == 0 {
+                return Poll::Ready(None);
+            }
+            self.0 -= 1;
+            assert!(self.1.fetch_add(1, Ordering::Relaxed) < 3, "chunks are kept");
+            Poll::Ready(Some(Ok(Frame::data(Bytes::from_owner(Chunk(self.1))))))
+        }
+    }
+
+    #[tokio::test]
+    async fn small_chunks_are_not_kept() {
+        static ALIVE: AtomicUsize = AtomicUsize::new(0);
+        let body = Body::new(Chunks(10_000, &ALIVE));
+        assert_eq!(received(body, 0, 10_000).await.unwrap().len(), 10_000);
+        let body = Body::new(Chunks(10_001, &ALIVE));
+        assert_eq!(received(body, 0, 10_000).await.unwrap_err().code(), "too_large");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_body_that_stalls_ends() {
+        let body = Body::from_stream(tokio_stream::pending::<Result<Bytes, std::io::Error>>());
+        let error = received(body, 0, 10).await.unwrap_err();
+        assert_eq!(error.into_response().status(), StatusCode::SERVICE_UNAVAILABLE);
+    }
 }

@@ -63,6 +63,8 @@ pub fn run(args: &ServeArgs) -> anyhow::Result<()> {
     let index = Index::open(&data, landing.subscribe(), query_settings(&data)?)
         .with_context(|| format!("cannot open the index {}", data.store().display()))?;
     let verification = Verification::default();
+    let verified = verification.clone();
+    landing.set_verified(Box::new(move |origin| verified.checkpoint(origin)));
     let _verifier = verification
         .start(Arc::clone(&data), database.clone(), landing.subscribe())
         .context("cannot start the thread of the verifier")?;

@@ -1,11 +1,14 @@
 //! Digest and compression of a body.
 
 use std::borrow::Cow;
-use std::io::Read as _;
 
-use tacho_ship::protocol::{BODY_BYTES_MAX, ContentDigest, WINDOW_LOG_MAX};
+use tacho_ship::protocol::{BODY_BYTES_MAX, ContentDigest};
+use zstd::zstd_safe;
 
 use super::Refusal;
+
+/// zstd's `dstSize_tooSmall`, as its functions return it.
+const BUFFER_TOO_SMALL: usize = 0_usize.wrapping_sub(70);
 
 /// How a body is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,8 +19,15 @@ pub enum Coding {
     Zstd,
 }
 
-/// Checks the digest and decompresses. Never has more than [`BODY_BYTES_MAX`] bytes in memory, and
-/// trusts no size in a frame.
+/// Bytes that the decompressed body needs: what its frame says, which [`decode`] does not exceed.
+pub fn unpacked_bytes(sent: &[u8], coding: Coding) -> Result<usize, Refusal> {
+    match coding {
+        Coding::Plain => Ok(0),
+        Coding::Zstd => Ok(claimed_bytes(sent)?.unwrap_or(BODY_BYTES_MAX)),
+    }
+}
+
+/// Checks the digest and decompresses. Needs no more memory than [`unpacked_bytes`] and a constant.
 pub fn decode<'a>(
     sent: &'a [u8],
     coding: Coding,
@@ -35,19 +45,29 @@ pub fn decode<'a>(
     }
 }
 
-fn unpack(sent: &[u8]) -> Result<Vec<u8>, Refusal> {
-    let bad = |error: std::io::Error| Refusal::BadBody(error.to_string());
-    let mut decoder = zstd::Decoder::with_buffer(sent).map_err(bad)?.single_frame();
-    decoder.window_log_max(WINDOW_LOG_MAX).map_err(bad)?;
-    let mut body = Vec::new();
-    decoder.by_ref().take(BODY_BYTES_MAX as u64 + 1).read_to_end(&mut body).map_err(bad)?;
-    if body.len() > BODY_BYTES_MAX {
-        return Err(Refusal::TooLarge);
+fn claimed_bytes(sent: &[u8]) -> Result<Option<usize>, Refusal> {
+    let bytes = zstd_safe::get_frame_content_size(sent);
+    let bytes = bytes.map_err(|error| Refusal::BadBody(error.to_string()))?;
+    match bytes.map(usize::try_from) {
+        None => Ok(None),
+        Some(Ok(bytes)) if bytes <= BODY_BYTES_MAX => Ok(Some(bytes)),
+        Some(_) => Err(Refusal::TooLarge),
     }
-    if !decoder.finish().is_empty() {
+}
+
+/// In one piece: so the decoder needs no window beside the body.
+fn unpack(sent: &[u8]) -> Result<Vec<u8>, Refusal> {
+    let bad = |code| Refusal::BadBody(zstd_safe::get_error_name(code).to_owned());
+    let claimed = claimed_bytes(sent)?;
+    if zstd_safe::find_frame_compressed_size(sent).map_err(bad)? != sent.len() {
         return Err(Refusal::BadBody("there is something behind the frame".to_owned()));
     }
-    Ok(body)
+    let mut body = Vec::with_capacity(claimed.unwrap_or(BODY_BYTES_MAX));
+    match zstd_safe::decompress(&mut body, sent) {
+        Ok(_) => Ok(body),
+        Err(code) if claimed.is_none() && code == BUFFER_TOO_SMALL => Err(Refusal::TooLarge),
+        Err(code) => Err(bad(code)),
+    }
 }
 
 #[cfg(test)]
@@ -82,7 +102,13 @@ mod tests {
         encoder.window_log(24).unwrap();
         std::io::Write::write_all(&mut encoder, &vec![7; 1 << 25]).unwrap();
         let wide = encoder.finish().unwrap();
-        assert!(matches!(decode(&wide, Coding::Zstd, None), Err(Refusal::BadBody(_))));
+        assert!(matches!(decode(&wide, Coding::Zstd, None), Err(Refusal::TooLarge)));
+        // A frame with a size that is not its own.
+        let mut lying = zstd::bulk::compress(&[7; 300], 1).unwrap();
+        assert_eq!(unpacked_bytes(&lying, Coding::Zstd).unwrap(), 300);
+        lying[5] -= 1;
+        assert!(unpacked_bytes(&lying, Coding::Zstd).unwrap() < 300);
+        assert!(matches!(decode(&lying, Coding::Zstd, None), Err(Refusal::BadBody(_))));
     }
 
     #[test]

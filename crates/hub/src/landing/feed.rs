@@ -19,11 +19,15 @@ pub struct Landed {
     pub file: FileName,
     /// The end of what is durable, bytes.
     pub offset: u64,
+    /// It was cut since the last news: other bytes may follow an offset that was published.
+    pub was_cut: bool,
 }
 
-type Offsets = BTreeMap<(Origin, u64, FileName), u64>;
+/// Of each generation the files, and of each file its end, and whether it was cut.
+type Offsets = BTreeMap<(Origin, u64), BTreeMap<FileName, (u64, bool)>>;
 
-/// The durable offsets of all files.
+/// The durable offsets of all files of the current generations, and of those files of former ones
+/// that got bytes there: each byte is in the generation in which it has landed first.
 #[derive(Default)]
 pub struct Feed {
     state: Mutex<State>,
@@ -61,14 +65,28 @@ pub struct Interrupter {
 impl Feed {
     /// A file has grown, or is there.
     pub fn publish(&self, landed: &Landed) {
-        let key = (landed.origin.clone(), landed.generation, landed.file.clone());
         let mut state = hold(&self.state);
-        state.all.insert(key.clone(), landed.offset);
-        state.subscribers.retain(|subscriber| {
-            let Some(shared) = subscriber.upgrade() else { return false };
-            hold(&shared.news).offsets.insert(key.clone(), landed.offset);
-            shared.wakeup.notify_one();
+        insert(&mut state.all, landed, false);
+        state.tell(|news| {
+            insert(&mut news.offsets, landed, landed.was_cut);
             true
+        });
+    }
+
+    /// A generation has ended. `is_inherited`: a file got nothing in it.
+    pub fn end(&self, origin: &Origin, generation: u64, is_inherited: &dyn Fn(&FileName) -> bool) {
+        let key = (origin.clone(), generation);
+        let mut state = hold(&self.state);
+        let forget = |offsets: &mut Offsets| {
+            if let Some(files) = offsets.get_mut(&key) {
+                files.retain(|name, _| !is_inherited(name));
+            }
+            offsets.retain(|_, files| !files.is_empty());
+        };
+        forget(&mut state.all);
+        state.tell(|news| {
+            forget(&mut news.offsets);
+            false
         });
     }
 
@@ -83,6 +101,25 @@ impl Feed {
     }
 }
 
+impl State {
+    /// Changes the news of all subscribers that are still there, and wakes them if it returns true.
+    fn tell(&mut self, change: impl Fn(&mut News) -> bool) {
+        self.subscribers.retain(|subscriber| {
+            let Some(shared) = subscriber.upgrade() else { return false };
+            if change(&mut hold(&shared.news)) {
+                shared.wakeup.notify_one();
+            }
+            true
+        });
+    }
+}
+
+fn insert(offsets: &mut Offsets, landed: &Landed, was_cut: bool) {
+    let files = offsets.entry((landed.origin.clone(), landed.generation)).or_default();
+    let known = files.entry(landed.file.clone()).or_default();
+    *known = (landed.offset, known.1 || was_cut);
+}
+
 impl Subscription {
     /// Waits for news, at most `timeout`; empty: there is none. Ordered by origin, generation, and
     /// file name. Blocks.
@@ -94,9 +131,14 @@ impl Subscription {
         let (mut news, _) = waited.unwrap_or_else(PoisonError::into_inner);
         news.is_interrupted = false;
         let offsets = std::mem::take(&mut news.offsets);
-        let landed =
-            |((origin, generation, file), offset)| Landed { origin, generation, file, offset };
-        offsets.into_iter().map(landed).collect()
+        let mut landed = Vec::new();
+        for ((origin, generation), files) in offsets {
+            landed.extend(files.into_iter().map(|(file, (offset, was_cut))| {
+                let origin = origin.clone();
+                Landed { origin, generation, file, offset, was_cut }
+            }));
+        }
+        landed
     }
 
     /// To end [`Subscription::wait`] from another thread, when the hub stops.
@@ -126,7 +168,34 @@ mod tests {
 
     fn landed(file: &str, offset: u64) -> Landed {
         let origin = "db1".parse().unwrap();
-        Landed { origin, generation: 1, file: file.parse().unwrap(), offset }
+        Landed { origin, generation: 1, file: file.parse().unwrap(), offset, was_cut: false }
+    }
+
+    #[test]
+    fn files_that_got_nothing_in_a_former_generation_are_not_in_it() {
+        let feed = Feed::default();
+        let subscription = feed.subscribe();
+        let (old, own) = ("audit-20261121T100000Z-000001.jsonl", "removed.chain");
+        feed.publish(&landed(old, 7));
+        feed.publish(&landed(own, 2));
+        feed.end(&"db1".parse().unwrap(), 1, &|name| name.to_string() == old);
+        let next = Landed { generation: 2, ..landed(old, 7) };
+        feed.publish(&next);
+        for subscription in [subscription, feed.subscribe()] {
+            assert_eq!(subscription.wait(Duration::MAX), [landed(own, 2), next.clone()]);
+        }
+    }
+
+    #[test]
+    fn a_cut_is_news_until_it_is_read() {
+        let feed = Feed::default();
+        let subscription = feed.subscribe();
+        let cut = Landed { was_cut: true, ..landed("removed.chain", 7) };
+        feed.publish(&cut);
+        feed.publish(&landed("removed.chain", 9));
+        assert_eq!(subscription.wait(Duration::MAX), [Landed { offset: 9, ..cut }]);
+        feed.publish(&landed("removed.chain", 10));
+        assert_eq!(subscription.wait(Duration::MAX), [landed("removed.chain", 10)]);
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //! |---|---|
 //! | `replica` | the files of one origin, and the order in which a `PUT` is checked |
 //! | `generation` | another generation after a contradiction |
+//! | `ends` | the ends of files after a power failure |
 //! | `body` | digest and compression of a body |
 //! | `shippers` | which shippers are alive, and their heartbeats |
 //! | `space` | free space of the disk |
@@ -18,6 +19,7 @@
 //! commit of the file system's journal, which is faster than one thread that collects them.
 
 mod body;
+mod ends;
 pub mod feed;
 mod generation;
 pub mod incident;
@@ -30,19 +32,20 @@ mod space;
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
+use std::time::{Duration, Instant};
 
 use axum::body::Bytes;
 use tacho_ship::protocol::answers::NewGeneration;
 use tacho_ship::protocol::{
-    ContentDigest, Heartbeat, HeartbeatAnswer, Hints, Origin, OriginState, Stored,
+    ContentDigest, FileName, Heartbeat, HeartbeatAnswer, Hints, Origin, OriginState, Stored,
 };
-use tokio::sync::{OwnedMutexGuard, Semaphore};
+use tokio::sync::{OwnedMutexGuard, OwnedSemaphorePermit, Semaphore};
 
-use crate::clock::now_us;
+use crate::clock::Moment;
 use crate::data::DataDirectory;
 use crate::say::say;
-pub use body::Coding;
+pub use body::{Coding, unpacked_bytes};
 pub use feed::{Feed, Landed, Subscription};
 pub use incident::{Incident, OnIncident};
 pub use refusal::Refusal;
@@ -51,7 +54,8 @@ use replica::Replica;
 use shippers::Shippers;
 pub use space::free_bytes;
 
-/// Requests of one origin that may wait for each other. A shipper has one at a time.
+/// Requests of one origin at a time, from the arrival of their bodies to their answers. A shipper
+/// has one.
 const REQUESTS_MAX: usize = 4;
 
 /// Settings of the landing.
@@ -61,11 +65,15 @@ pub struct Options {
     pub reserve_bytes: u64,
     /// How shippers should ship.
     pub hints: Hints,
+    /// How long after the start no generation begins in an origin that was there before: every
+    /// shipper that is alive has sent something by then.
+    pub fork_pause: Duration,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { reserve_bytes: 1 << 30, hints: Hints::default() }
+        let fork_pause = Duration::from_secs(60);
+        Self { reserve_bytes: 1 << 30, hints: Hints::default(), fork_pause }
     }
 }
 
@@ -93,16 +101,36 @@ struct Shared {
     feed: Feed,
     on_incident: OnIncident,
     counters: Counters,
+    verified: OnceLock<Verified>,
 }
+
+/// Returns the newest checkpoint of an origin whose signature is good.
+pub type Verified = Box<dyn Fn(&Origin) -> Option<String> + Send + Sync>;
 
 /// One origin.
 struct Entry {
     origin: Origin,
     replica: Arc<tokio::sync::Mutex<Replica>>,
-    requests: Semaphore,
+    requests: Arc<Semaphore>,
     shippers: Mutex<Shippers>,
+    /// When generations may begin.
+    forks_from: Instant,
     /// Readable without waiting for a request.
     view: RwLock<OriginView>,
+}
+
+/// The right to one request of an origin, until it is dropped.
+pub struct Admission {
+    entry: Arc<Entry>,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl Admission {
+    /// Files of the current generation.
+    #[must_use]
+    pub fn files(&self) -> usize {
+        self.entry.view().files
+    }
 }
 
 /// What is there of an origin.
@@ -130,6 +158,7 @@ impl Landing {
         let directory = data.replica();
         replica::make(&directory)?;
         space::sync_all(&directory)?;
+        let forks_from = Instant::now() + options.fork_pause;
         let feed = Feed::default();
         let mut origins = BTreeMap::new();
         for entry in std::fs::read_dir(&directory)? {
@@ -138,30 +167,50 @@ impl Landing {
                 continue;
             };
             let origin: Origin = origin;
-            for generation in replica::generations(&directory.join(origin.as_str()))? {
-                let path = data.generation(&origin, generation);
-                for (file, offset) in replica::files(&path)? {
-                    feed.publish(&Landed { origin: origin.clone(), generation, file, offset });
-                }
+            // Before the lengths are read: it may cut files.
+            let mut replica = Replica::open(&data, &origin)?;
+            let history = generation::history(&directory.join(origin.as_str()))?;
+            for (generation, file, offset) in history.files {
+                let origin = origin.clone();
+                feed.publish(&Landed { origin, generation, file, offset, was_cut: false });
             }
-            let replica = Replica::open(&data, &origin)?;
+            replica.set_history(history.former_files, history.inherited);
             let shippers = Shippers::load(&directory.join(origin.as_str()))?;
-            let entry = Entry { shippers: Mutex::new(shippers), ..Entry::new(origin, replica) };
+            let shippers = Mutex::new(shippers);
+            let entry = Entry { shippers, ..Entry::new(origin, replica, forks_from) };
             origins.insert(entry.origin.clone(), Arc::new(entry));
         }
         let origins = RwLock::new(origins);
         let counters = Counters::default();
-        let shared = Shared { data, options, origins, feed, on_incident, counters };
+        let verified = OnceLock::new();
+        let shared = Shared { data, options, origins, feed, on_incident, counters, verified };
         Ok(Self { shared: Arc::new(shared) })
+    }
+
+    /// Lets reports of forks compare with what is verified. The first call counts.
+    pub fn set_verified(&self, verified: Verified) {
+        // Another one has the same source.
+        let _ = self.shared.verified.set(verified);
+    }
+
+    /// Admits a request of an origin, before anything of it is in memory.
+    ///
+    /// # Errors
+    /// The origin has too many requests, or cannot be read.
+    pub fn admit(&self, origin: &Origin) -> Result<Admission, Refusal> {
+        let entry = self.entry(origin)?;
+        let permit = Arc::clone(&entry.requests).try_acquire_owned();
+        let Ok(permit) = permit else { return Err(Refusal::TooMany) };
+        Ok(Admission { entry, _permit: permit })
     }
 
     /// The state of an origin, as a shipper asks for it.
     ///
     /// # Errors
     /// The replica cannot be read.
-    pub async fn state(&self, origin: &Origin) -> Result<OriginState, Refusal> {
+    pub async fn state(&self, admission: &Admission) -> Result<OriginState, Refusal> {
         let hints = self.shared.options.hints;
-        self.with_replica(origin, move |_, replica| replica.state(hints)).await
+        self.with_replica(admission, move |_, replica| replica.state(hints)).await
     }
 
     /// Stores a body.
@@ -170,22 +219,25 @@ impl Landing {
     /// Nothing of it is acknowledged.
     pub async fn put(
         &self,
-        origin: &Origin,
+        admission: &Admission,
         put: Put,
         body: Bytes,
         coding: Coding,
         digest: Option<ContentDigest>,
     ) -> Result<Stored, Refusal> {
         if let Some(instance) = &put.instance {
-            self.entry(origin)?.shippers().heard_put(instance, now_us());
+            admission.entry.shippers().heard_put(instance, Moment::now());
         }
         let reserve_bytes = self.shared.options.reserve_bytes;
-        self.with_replica(origin, move |shared, replica| {
+        self.with_replica(admission, move |shared, replica| {
             let body = body::decode(&body, coding, digest.as_ref())?;
             let before = replica.offset(&put.file);
             let stored = replica.put(&put, &body, reserve_bytes);
             let end = replica.offset(&put.file);
             for incident in replica.take_incidents() {
+                if matches!(incident, Incident::ReplicaCut { .. }) {
+                    shared.feed.publish(&Landed { was_cut: true, ..replica.landed(&put.file) });
+                }
                 (shared.on_incident)(incident);
             }
             if let Err(Refusal::Contradiction { offset, generation }) = &stored {
@@ -212,34 +264,47 @@ impl Landing {
     /// It is not permitted now, or cannot be made.
     pub async fn begin_generation(
         &self,
-        origin: &Origin,
+        admission: &Admission,
         request: NewGeneration,
         instance: Option<String>,
     ) -> Result<OriginState, Refusal> {
-        let hints = self.shared.options.hints;
-        let entry = self.entry(origin)?;
-        self.with_replica(origin, move |shared, replica| {
+        let Options { hints, reserve_bytes, .. } = self.shared.options;
+        let entry = Arc::clone(&admission.entry);
+        self.with_replica(admission, move |shared, replica| {
             if request.after != replica.generation() {
                 return Err(Refusal::Generation { generation: replica.generation() });
             }
-            let now_us = now_us();
-            if let Some(other) = entry.shippers().other_alive(instance.as_deref(), now_us) {
+            let now = Moment::now();
+            if let Some(other) = entry.shippers().other_alive(instance.as_deref(), now) {
                 let origin = entry.origin.clone();
                 (shared.on_incident)(Incident::TwoShippers { origin, other: other.clone() });
                 return Err(Refusal::Busy { generation: replica.generation(), other });
             }
-            entry.shippers().may_begin_generation(now_us)?;
-            let checkpoint = newest::checkpoint(&replica.path(), &replica.names())?;
-            replica.begin_generation(&request, now_us)?;
-            (shared.on_incident)(Incident::Fork {
-                origin: replica.origin().clone(),
-                request,
-                generation: replica.generation(),
-                checkpoint,
-            });
-            for file in replica.names() {
-                shared.feed.publish(&replica.landed(&file));
+            // The others, too, may be alive, and have had no time yet to say so.
+            let wait = entry.forks_from.saturating_duration_since(Instant::now());
+            if !wait.is_zero() {
+                let wait_s = u32::try_from(wait.as_secs() + 1).unwrap_or(u32::MAX);
+                return Err(Refusal::Started { wait_s });
             }
+            entry.shippers().may_begin_generation(now)?;
+            let checkpoint = shared.verified.get().and_then(|verified| verified(&entry.origin));
+            let inherited = replica.inherited().clone();
+            let begun = replica.begin_generation(&request, now.wall_us, reserve_bytes);
+            // It has begun even if an error follows.
+            if replica.generation() != request.after {
+                let is_inherited = |name: &FileName| inherited.contains(name);
+                shared.feed.end(&entry.origin, request.after, &is_inherited);
+                for file in replica.names() {
+                    shared.feed.publish(&replica.landed(&file));
+                }
+                (shared.on_incident)(Incident::Fork {
+                    origin: replica.origin().clone(),
+                    request,
+                    generation: replica.generation(),
+                    checkpoint,
+                });
+            }
+            begun?;
             replica.state(hints)
         })
         .await
@@ -248,19 +313,19 @@ impl Landing {
     /// A shipper is alive.
     ///
     /// # Errors
-    /// Too many requests of this origin, or the disk fails.
+    /// The thread for it ends by a panic.
     pub async fn heartbeat(
         &self,
-        origin: &Origin,
+        admission: &Admission,
         heartbeat: Heartbeat,
         instance: Option<String>,
     ) -> Result<HeartbeatAnswer, Refusal> {
-        let entry = self.entry(origin)?;
+        let entry = Arc::clone(&admission.entry);
         let hints = self.shared.options.hints;
-        self.with_replica(origin, move |_, replica| {
-            let now_us = now_us();
+        self.with_replica(admission, move |_, replica| {
+            let now = Moment::now();
             let mut shippers = entry.shippers();
-            shippers.heard(instance.as_deref(), heartbeat, now_us);
+            shippers.heard(instance.as_deref(), heartbeat, now);
             // Without files there is nothing that a second shipper could contradict.
             if replica.view().files > 0 {
                 let saved = shippers.save(replica.root());
@@ -269,7 +334,7 @@ impl Landing {
                 }
             }
             let generation = replica.generation();
-            Ok(HeartbeatAnswer { generation, time_us: now_us, hints })
+            Ok(HeartbeatAnswer { generation, time_us: now.wall_us, hints })
         })
         .await
     }
@@ -311,14 +376,13 @@ impl Landing {
     /// if the caller is dropped.
     async fn with_replica<T: Send + 'static>(
         &self,
-        origin: &Origin,
+        admission: &Admission,
         call: impl FnOnce(&Shared, &mut Replica) -> Result<T, Refusal> + Send + 'static,
     ) -> Result<T, Refusal> {
-        let entry = self.entry(origin)?;
-        let Ok(_permit) = entry.requests.try_acquire() else { return Err(Refusal::TooMany) };
+        let entry = &admission.entry;
         let mut replica: OwnedMutexGuard<Replica> = Arc::clone(&entry.replica).lock_owned().await;
         let shared = Arc::clone(&self.shared);
-        let seen = Arc::clone(&entry);
+        let seen = Arc::clone(entry);
         let task = tokio::task::spawn_blocking(move || {
             let result = call(&shared, &mut replica);
             seen.see(&replica);
@@ -342,18 +406,18 @@ impl Landing {
             return Ok(Arc::clone(entry));
         }
         let replica = Replica::open(&self.shared.data, origin)?;
-        let entry = Arc::new(Entry::new(origin.clone(), replica));
+        let entry = Arc::new(Entry::new(origin.clone(), replica, Instant::now()));
         origins.insert(origin.clone(), Arc::clone(&entry));
         Ok(entry)
     }
 }
 
 impl Entry {
-    fn new(origin: Origin, replica: Replica) -> Self {
+    fn new(origin: Origin, replica: Replica, forks_from: Instant) -> Self {
         let view = RwLock::new(replica.view());
         let replica = Arc::new(tokio::sync::Mutex::new(replica));
-        let requests = Semaphore::new(REQUESTS_MAX);
-        Self { origin, replica, requests, shippers: Mutex::default(), view }
+        let requests = Arc::new(Semaphore::new(REQUESTS_MAX));
+        Self { origin, replica, requests, shippers: Mutex::default(), forks_from, view }
     }
 
     fn shippers(&self) -> std::sync::MutexGuard<'_, Shippers> {

@@ -55,6 +55,18 @@ pub enum Refusal {
     /// Too many requests.
     #[error("too many requests for this origin")]
     TooMany,
+    /// Too many generations.
+    #[error("too many generations began; another one may begin in {wait_s} s")]
+    TooManyGenerations {
+        /// Time until another one may begin, s.
+        wait_s: u32,
+    },
+    /// The hub does not know yet which shippers are alive.
+    #[error("the hub has just started: it begins generations in {wait_s} s")]
+    Started {
+        /// Time until then, s.
+        wait_s: u32,
+    },
     /// There is no memory for more bodies now.
     #[error("the hub has too many bodies to store")]
     Overload,
@@ -63,7 +75,7 @@ pub enum Refusal {
     DiskFull,
     /// The disk failed.
     #[error("the hub cannot store the body")]
-    Io(#[from] io::Error),
+    Io(io::Error),
     /// The thread ended by a panic.
     #[error("the hub failed")]
     Aborted,
@@ -90,10 +102,20 @@ impl Refusal {
             Self::Digest => Code::Digest,
             Self::BadBody(_) => Code::BadBody,
             Self::TooLarge => Code::TooLarge,
-            Self::TooMany => Code::TooMany,
-            Self::Overload => Code::Unavailable,
+            Self::TooMany | Self::TooManyGenerations { .. } => Code::TooMany,
+            Self::Overload | Self::Started { .. } => Code::Unavailable,
             Self::DiskFull => Code::DiskFull,
             Self::Io(_) | Self::Aborted => Code::Internal,
+        }
+    }
+}
+
+impl From<io::Error> for Refusal {
+    fn from(error: io::Error) -> Self {
+        use io::ErrorKind::{QuotaExceeded, StorageFull};
+        match error.kind() {
+            StorageFull | QuotaExceeded => Self::DiskFull,
+            _ => Self::Io(error),
         }
     }
 }
@@ -118,6 +140,9 @@ impl From<Refusal> for ApiError {
         }
         let error = Self::from(body);
         match refusal {
+            Refusal::TooManyGenerations { wait_s } | Refusal::Started { wait_s } => {
+                error.retry_after(wait_s)
+            }
             Refusal::TooMany | Refusal::Overload => error.retry_after(SOON_S),
             Refusal::DiskFull => error.retry_after(DISK_S),
             _ => error,

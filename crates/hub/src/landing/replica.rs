@@ -1,8 +1,8 @@
 //! The files of one origin. Everything here blocks.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, OpenOptions};
-use std::io;
+use std::io::{self, Read as _, Seek as _};
 use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
@@ -11,14 +11,16 @@ use tacho_ship::protocol::{
     Before, FileName, FileState, Hints, Origin, OriginState, Stored, VERSION,
 };
 
+use super::ends::Appending;
 use super::space::{free_bytes, sync_directory};
 use super::{Incident, Landed, OriginView, Refusal, newest};
-use crate::data::{DataDirectory, make_directory};
+use crate::data::{DataDirectory, DataError, make_directory};
 use crate::say::say;
 
 /// Files that are kept open: those that a shipper appends to.
 const HANDLES_MAX: usize = 3;
-/// Most files of a generation: their list has to fit into an answer.
+/// Most files of a generation, whose list has to fit into an answer, and most that got bytes in all
+/// generations: the hub has their names in memory.
 const FILES_MAX: usize = 400_000;
 const COMPARE_BYTES: usize = 64 << 10;
 /// Begins the names of what is not complete yet. No file of a log begins like this.
@@ -50,13 +52,22 @@ pub struct Replica {
     /// The newest one is the last.
     handles: Vec<(FileName, File)>,
     bytes: u64,
+    /// Files of former generations that got bytes there.
+    former_files: usize,
+    /// Files that got nothing in the current generation.
+    inherited: BTreeSet<FileName>,
     incidents: Vec<Incident>,
+    /// The name of the current generation may not be on the disk yet.
+    is_unsynced: bool,
+    appending: Appending,
 }
 
 impl Replica {
     /// Reads names and lengths. An origin that is not there yet is empty.
     pub fn open(data: &DataDirectory, origin: &Origin) -> io::Result<Self> {
         let root = data.replica().join(origin.as_str());
+        remove_unfinished(&root)?;
+        let appending = Appending::recover(&root)?;
         let generation = generations(&root)?.last().copied().unwrap_or(1);
         let mut replica = Self {
             origin: origin.clone(),
@@ -65,17 +76,56 @@ impl Replica {
             offsets: BTreeMap::new(),
             handles: Vec::new(),
             bytes: 0,
+            former_files: 0,
+            inherited: BTreeSet::new(),
             incidents: Vec::new(),
+            is_unsynced: false,
+            appending,
         };
-        replica.load()?;
+        let files = files(&replica.path())?;
+        replica.offsets = files.into_iter().filter(|(_, length)| *length > 0).collect();
+        replica.bytes = replica.offsets.values().sum();
         Ok(replica)
     }
 
-    /// Reads the current generation's names and lengths.
-    pub(super) fn load(&mut self) -> io::Result<()> {
+    /// Files whose handles are closed may get links.
+    pub(super) fn close_all(&mut self) {
         self.handles.clear();
-        self.offsets = files(&self.path())?.into_iter().filter(|(_, length)| *length > 0).collect();
-        self.bytes = self.offsets.values().sum();
+    }
+
+    /// What is known of former generations.
+    pub(super) fn set_history(&mut self, former_files: usize, inherited: BTreeSet<FileName>) {
+        self.former_files = former_files;
+        self.inherited = inherited;
+    }
+
+    /// Files that got nothing in the current generation.
+    pub(super) fn inherited(&self) -> &BTreeSet<FileName> {
+        &self.inherited
+    }
+
+    /// Files that got bytes, in all generations.
+    fn own_files(&self) -> usize {
+        self.former_files + self.offsets.len() - self.inherited.len()
+    }
+
+    /// Another generation is the current one, whose name is not on the disk yet.
+    pub(super) fn enter(&mut self, generation: u64, offsets: BTreeMap<FileName, u64>) {
+        self.generation = generation;
+        self.bytes = offsets.values().sum();
+        self.former_files = self.own_files();
+        self.inherited = offsets.keys().cloned().collect();
+        self.offsets = offsets;
+        self.is_unsynced = true;
+        self.close_all();
+    }
+
+    /// Puts the name of the current generation to the disk.
+    pub(super) fn sync_name(&mut self) -> io::Result<()> {
+        if self.is_unsynced {
+            sync_directory(&self.root)?;
+            self.is_unsynced = false;
+        }
         Ok(())
     }
 
@@ -113,7 +163,8 @@ impl Replica {
     /// What a file has.
     pub fn landed(&self, file: &FileName) -> Landed {
         let (origin, generation) = (self.origin.clone(), self.generation);
-        Landed { origin, generation, file: file.clone(), offset: self.offset(file) }
+        let offset = self.offset(file);
+        Landed { origin, generation, file: file.clone(), offset, was_cut: false }
     }
 
     /// The answer to a shipper that asks.
@@ -165,12 +216,20 @@ impl Replica {
         if offset == 0 {
             return Ok(());
         }
-        let length = self.handle(name)?.metadata()?.len();
+        let length = match self.handle(name) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => 0,
+            file => file?.metadata()?.len(),
+        };
         if length < offset {
             let (origin, file) = (self.origin.clone(), name.clone());
             self.incidents.push(Incident::ReplicaCut { origin, file, offset, length });
             self.bytes -= offset - length;
-            self.offsets.insert(name.clone(), length);
+            if length == 0 {
+                self.offsets.remove(name);
+                self.inherited.remove(name);
+            } else {
+                self.offsets.insert(name.clone(), length);
+            }
         }
         Ok(())
     }
@@ -210,20 +269,22 @@ impl Replica {
     }
 
     fn append(&mut self, name: &FileName, bytes: &[u8], reserve: u64) -> Result<(), Refusal> {
-        let is_new = !self.offsets.contains_key(name);
-        if is_new && self.offsets.len() >= FILES_MAX {
+        let is_new = self.offset(name) == 0;
+        let is_other = is_new || self.inherited.contains(name);
+        if is_other && self.own_files() >= FILES_MAX || is_new && self.offsets.len() >= FILES_MAX {
             return Err(Refusal::BadRequest(format!("there are {FILES_MAX} files already")));
         }
         if is_new {
             make(&self.path())?;
         }
-        if free_bytes(&self.root)? < reserve.saturating_add(bytes.len() as u64) {
-            return Err(Refusal::DiskFull);
-        }
+        self.require_space(reserve, bytes.len() as u64)?;
+        self.sync_name()?;
         let offset = self.offset(name);
+        self.make_alone(name, reserve, bytes.len() as u64)?;
+        self.appending.note(&self.root, self.generation, name)?;
         let directory = self.path();
         let file = self.handle(name)?;
-        let written = write_synced(file, offset, bytes);
+        let written = cut_to(file, offset).and_then(|()| write_synced(file, offset, bytes));
         let written = written.and_then(|()| if is_new { sync_new(&directory) } else { Ok(()) });
         if let Err(error) = written {
             // After a sync that failed, a later one proves nothing about these bytes: they must not
@@ -232,56 +293,108 @@ impl Replica {
             if let Err(error) = cut {
                 say(&format!("{}: cannot cut {name} back to {offset}: {error}", self.origin));
             }
-            self.handles.retain(|(other, _)| other != name);
-            return Err(if is_full(&error) { Refusal::DiskFull } else { error.into() });
+            self.close(name);
+            return Err(error.into());
         }
+        self.inherited.remove(name);
         self.offsets.insert(name.clone(), offset + bytes.len() as u64);
         self.bytes += bytes.len() as u64;
         Ok(())
     }
 
-    /// The file, open for reading and writing, as long as its durable offset says, and ours alone.
+    pub(super) fn require_space(&self, reserve: u64, bytes: u64) -> Result<(), Refusal> {
+        let needed = reserve.saturating_add(bytes);
+        if free_bytes(&self.root)? < needed { Err(Refusal::DiskFull) } else { Ok(()) }
+    }
+
+    /// Makes a file writable: it exists, and no other generation has it. One that is shared becomes
+    /// a copy, because the other generation must stay as it is.
+    fn make_alone(&mut self, name: &FileName, reserve: u64, more: u64) -> Result<(), Refusal> {
+        let durable = self.offset(name);
+        let path = self.path().join(name.to_string());
+        if durable == 0 {
+            self.close(name);
+            open_new(&path)?;
+            return Ok(());
+        }
+        let file = self.handle(name)?;
+        if file.metadata()?.nlink() <= 1 {
+            return Ok(());
+        }
+        self.require_space(reserve, durable.saturating_add(more))?;
+        let copy = path.with_file_name(format!("{UNFINISHED}{name}"));
+        let copied = copy_synced(self.handle(name)?, durable, &copy);
+        self.close(name);
+        if let Err(error) = copied.and_then(|()| std::fs::rename(&copy, &path)) {
+            if let Err(error) = std::fs::remove_file(&copy)
+                && error.kind() != io::ErrorKind::NotFound
+            {
+                say(&format!("cannot remove {}: {error}", copy.display()));
+            }
+            return Err(error.into());
+        }
+        sync_directory(&self.path())?;
+        Ok(())
+    }
+
+    fn close(&mut self, name: &FileName) {
+        self.handles.retain(|(other, _)| other != name);
+    }
+
+    /// The file, open for reading and writing. Other generations may have it, too, and it may be
+    /// longer than its durable offset.
     fn handle(&mut self, name: &FileName) -> io::Result<&File> {
-        if let Some(at) = self.handles.iter().position(|(other, _)| other == name) {
-            let handle = self.handles.remove(at);
+        let known = self.handles.iter().position(|(other, _)| other == name);
+        let handle = known.map(|at| self.handles.remove(at));
+        // Another program may have removed it.
+        if let Some(handle) = handle
+            && handle.1.metadata()?.nlink() > 0
+        {
             self.handles.push(handle);
         } else {
-            let path = self.path().join(name.to_string());
-            let file = open_alone(&path)?;
+            let file = options().open(self.path().join(name.to_string()))?;
             if self.handles.len() >= HANDLES_MAX {
                 self.handles.remove(0);
             }
             self.handles.push((name.clone(), file));
         }
-        let durable = self.offset(name);
-        let Some((_, file)) = self.handles.last() else {
-            return Err(io::Error::other("no handle"));
-        };
-        // Left by an append that failed.
-        if file.metadata()?.len() > durable {
-            file.set_len(durable)?;
+        match self.handles.last() {
+            Some((_, file)) => Ok(file),
+            None => Err(io::Error::other("no handle")),
         }
-        Ok(file)
     }
 }
 
-/// Opens a file. One that another generation has, too, becomes a copy: that one must stay as it is.
-fn open_alone(path: &Path) -> io::Result<File> {
+fn options() -> OpenOptions {
     let mut options = OpenOptions::new();
-    options.read(true).write(true).create(true).truncate(false).mode(0o600);
+    options.read(true).write(true).mode(0o600);
     options.custom_flags(OFlags::NOFOLLOW.bits().cast_signed());
-    let file = options.open(path)?;
-    if file.metadata()?.nlink() <= 1 {
-        return Ok(file);
+    options
+}
+
+/// An empty file. What was there has no durable bytes, and may belong to another generation.
+fn open_new(path: &Path) -> io::Result<()> {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
     }
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let copy = path.with_file_name(format!("{UNFINISHED}{name}"));
-    std::fs::copy(path, &copy)?;
-    let file = options.open(&copy)?;
-    file.sync_all()?;
-    std::fs::rename(&copy, path)?;
-    path.parent().map_or(Ok(()), sync_directory)?;
-    Ok(file)
+    options().create_new(true).open(path).map(drop)
+}
+
+/// The first bytes of a file in another one, on the disk.
+fn copy_synced(mut file: &File, bytes: u64, copy: &Path) -> io::Result<()> {
+    file.rewind()?;
+    let mut target = options().create(true).truncate(true).open(copy)?;
+    let copied = io::copy(&mut file.take(bytes), &mut target)?;
+    if copied != bytes {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
+    target.sync_all()
+}
+
+/// Cuts what an append that failed has left.
+fn cut_to(file: &File, durable: u64) -> io::Result<()> {
+    if file.metadata()?.len() > durable { file.set_len(durable) } else { Ok(()) }
 }
 
 fn write_synced(file: &File, offset: u64, bytes: &[u8]) -> io::Result<()> {
@@ -294,13 +407,26 @@ fn sync_new(directory: &Path) -> io::Result<()> {
     directory.ancestors().take(3).try_for_each(sync_directory)
 }
 
-fn is_full(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
-}
-
 /// Makes a directory and those above it.
 pub fn make(directory: &Path) -> io::Result<()> {
-    make_directory(directory).map_err(io::Error::other)
+    make_directory(directory).map_err(|error| match error {
+        // With its number: a full disk is another answer.
+        DataError::Io { source, .. } => source,
+        error @ DataError::Busy(_) => io::Error::other(error),
+    })
+}
+
+/// Removes what a generation that could not begin has left: its links to files of the former one.
+pub fn remove_unfinished(root: &Path) -> io::Result<()> {
+    for name in names_in(root)?.into_iter().filter(|name| name.starts_with(UNFINISHED)) {
+        let path = root.join(name);
+        if path.symlink_metadata()?.is_dir() {
+            std::fs::remove_dir_all(path)?;
+        } else {
+            std::fs::remove_file(path)?;
+        }
+    }
+    Ok(())
 }
 
 /// The generations of an origin, oldest first.

@@ -12,8 +12,9 @@
 pub mod seal;
 mod view;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -40,6 +41,11 @@ const PAUSE: Duration = Duration::from_millis(200);
 const REPORT_INTERVAL: Duration = Duration::from_secs(1);
 /// A state that a file in transit explains, too, has to last so long.
 const DOUBT: Duration = Duration::from_secs(10);
+/// Time between two readings of a whole log because an older file has changed. The newest files are
+/// verified meanwhile.
+const RESTART_INTERVAL: Duration = Duration::from_secs(300);
+/// A reading that takes long takes at most one part in so many of the time.
+const RESTART_SHARE: u32 = 4;
 /// Pause after an error of the disk.
 const ERROR_PAUSE: Duration = Duration::from_secs(5);
 
@@ -53,7 +59,7 @@ pub struct Verification {
 pub struct Verifier {
     thread: Option<JoinHandle<()>>,
     interrupter: Interrupter,
-    stop: Arc<std::sync::atomic::AtomicBool>,
+    stop: Arc<AtomicBool>,
 }
 
 impl Verification {
@@ -61,6 +67,12 @@ impl Verification {
     #[must_use]
     pub fn seal(&self, origin: &Origin) -> Option<Seal> {
         self.seals.read().unwrap_or_else(PoisonError::into_inner).get(origin).cloned()
+    }
+
+    /// The newest checkpoint of an origin whose signature is good.
+    #[must_use]
+    pub fn checkpoint(&self, origin: &Origin) -> Option<String> {
+        self.seal(origin)?.checkpoint_note
     }
 
     fn set(&self, origin: &Origin, seal: Seal) {
@@ -77,17 +89,17 @@ impl Verification {
         database: Database,
         landed: Subscription,
     ) -> io::Result<Verifier> {
-        let stop: Arc<std::sync::atomic::AtomicBool> = Arc::default();
+        let stop: Arc<AtomicBool> = Arc::default();
         let interrupter = landed.interrupter();
         let mut work = Work { results: self.clone(), data, database, origins: BTreeMap::new() };
         let stopping = Arc::clone(&stop);
         let thread = std::thread::Builder::new().name("verifier".to_owned()).spawn(move || {
-            while !stopping.load(std::sync::atomic::Ordering::Relaxed) {
+            while !stopping.load(Ordering::Relaxed) {
                 let pause = if work.is_busy() { Duration::ZERO } else { PAUSE };
                 for news in landed.wait(pause) {
                     work.note(news);
                 }
-                work.turn();
+                work.turn(&stopping);
                 // Many small appends are read together.
                 if !work.is_busy() {
                     std::thread::sleep(PAUSE / 4);
@@ -100,7 +112,7 @@ impl Verification {
 
 impl Drop for Verifier {
     fn drop(&mut self) {
-        self.stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        self.stop.store(true, Ordering::Relaxed);
         self.interrupter.interrupt();
         if let Some(thread) = self.thread.take()
             && thread.join().is_err()
@@ -123,11 +135,19 @@ struct Followed {
     follower: Follower,
     has_keys: bool,
     landed: BTreeMap<FileName, u64>,
-    /// How much of that was given to the follower.
+    /// Files of which the follower does not have everything.
+    pending: BTreeSet<FileName>,
+    /// How much of each it has.
     given: BTreeMap<FileName, u64>,
-    has_news: bool,
     next_report: Instant,
     needs_report: bool,
+    /// The disk failed: nothing is read before.
+    paused_to: Instant,
+    /// An older file has changed.
+    is_stale: bool,
+    next_restart: Instant,
+    /// Everything is read again since then.
+    restarted: Option<Instant>,
     /// A worse state that may be only a file in transit, and since when.
     doubt: Option<(SealState, Instant)>,
     shown: Option<SealState>,
@@ -140,57 +160,109 @@ impl Followed {
             follower: Follower::new(Options::default()),
             has_keys: false,
             landed: BTreeMap::new(),
+            pending: BTreeSet::new(),
             given: BTreeMap::new(),
-            has_news: false,
             next_report: Instant::now(),
             needs_report: false,
+            paused_to: Instant::now(),
+            is_stale: false,
+            next_restart: Instant::now(),
+            restarted: None,
             doubt: None,
             shown: None,
         }
     }
 
-    /// More of what has landed, in the order in which it is shipped.
-    fn give(&mut self) {
+    fn note(&mut self, file: FileName, offset: u64, was_cut: bool) {
+        if offset == 0 {
+            self.landed.remove(&file);
+            self.pending.remove(&file);
+        } else {
+            self.landed.insert(file.clone(), offset);
+            self.pending.insert(file);
+        }
+        if was_cut {
+            self.restart();
+        }
+    }
+
+    fn has_news(&self) -> bool {
+        !self.pending.is_empty()
+    }
+
+    fn is_busy(&self, now: Instant) -> bool {
+        self.has_news() && self.paused_to <= now
+    }
+
+    /// Whether there is something to do.
+    fn is_due(&self, now: Instant) -> bool {
+        let needs_report = self.needs_report || self.doubt.is_some();
+        let is_due = self.has_news()
+            || needs_report && self.next_report <= now
+            || self.is_stale && self.next_restart <= now;
+        is_due && self.paused_to <= now
+    }
+
+    /// More of what has landed: the tombstones, because they say which files never arrive, and the
+    /// others in the order in which they are shipped. Returns their names.
+    fn give(&mut self) -> Vec<String> {
+        let mut names = Vec::new();
         let mut left = STEP_BYTES;
-        for (name, landed) in &self.landed {
-            let given = self.given.get(name).copied().unwrap_or(0);
-            let more = landed.saturating_sub(given).min(left);
+        while left > 0 {
+            let removed = self.pending.take(&FileName::Removed);
+            let Some(name) = removed.or_else(|| self.pending.pop_first()) else { break };
+            let landed = self.landed.get(&name).copied().unwrap_or(0);
+            let given = self.given.entry(name.clone()).or_default();
+            let more = landed.saturating_sub(*given).min(left);
             left -= more;
-            if more > 0 {
-                self.given.insert(name.clone(), given + more);
-            }
-            if left == 0 {
-                return;
+            *given += more;
+            names.push(name.to_string());
+            if *given < landed {
+                self.pending.insert(name);
             }
         }
-        self.has_news = false;
+        names
+    }
+
+    /// Reads everything again, in steps as the first time. The state is shown meanwhile.
+    fn restart(&mut self) {
+        let now = Instant::now();
+        self.follower.restart();
+        self.given.clear();
+        self.pending = self.landed.keys().cloned().collect();
+        self.is_stale = false;
+        self.next_restart = now + RESTART_INTERVAL;
+        self.restarted = Some(now);
+        self.needs_report = true;
     }
 }
 
 impl Work {
     fn is_busy(&self) -> bool {
-        self.origins.values().any(|followed| followed.has_news)
+        let now = Instant::now();
+        self.origins.values().any(|followed| followed.is_busy(now))
     }
 
     fn note(&mut self, news: Landed) {
         let new = || Followed::new(news.generation);
         let followed = self.origins.entry(news.origin.clone()).or_insert_with(new);
-        if news.generation < followed.generation || news.offset == 0 {
+        if news.generation < followed.generation {
             return;
         }
         if news.generation > followed.generation {
             *followed = Followed::new(news.generation);
         }
-        followed.landed.insert(news.file, news.offset);
-        followed.has_news = true;
+        followed.note(news.file, news.offset, news.was_cut);
     }
 
     /// A step for every origin that has something to do.
-    fn turn(&mut self) {
+    fn turn(&mut self, stopping: &AtomicBool) {
         let now = Instant::now();
         for (origin, followed) in &mut self.origins {
-            let is_due = followed.needs_report || followed.doubt.is_some();
-            if !(followed.has_news || is_due && followed.next_report <= now) {
+            if stopping.load(Ordering::Relaxed) {
+                return;
+            }
+            if !followed.is_due(now) {
                 continue;
             }
             let result = step(&self.data, &self.database, origin, followed);
@@ -199,8 +271,8 @@ impl Work {
                 Ok(None) => {}
                 Err(error) => {
                     say(&format!("{origin}: cannot verify the replica: {error}"));
-                    followed.next_report = now + ERROR_PAUSE;
-                    followed.needs_report = true;
+                    followed.restart();
+                    followed.paused_to = now + ERROR_PAUSE;
                 }
             }
         }
@@ -213,28 +285,39 @@ fn step(
     origin: &Origin,
     followed: &mut Followed,
 ) -> io::Result<Option<Seal>> {
-    if followed.has_news {
-        followed.give();
-        followed.needs_report = true;
+    if followed.is_stale && followed.next_restart <= Instant::now() {
+        followed.restart();
     }
-    let view = View::new(data.generation(origin, followed.generation), &followed.given);
+    let mut names = followed.give();
+    followed.needs_report |= !names.is_empty();
+    let directory = data.generation(origin, followed.generation);
     if !followed.has_keys
-        && let Some(root) = view.first_root()?
+        && let Some(root) = View::new(directory.clone(), &followed.given, &[]).first_root()?
     {
         let root = pinned(database, origin, &root).map_err(io::Error::other)?;
         let options = Options { keys: vec![root], expect: None };
         followed.follower = Follower::new(options);
         followed.has_keys = true;
+        names = followed.given.keys().map(ToString::to_string).collect();
     }
-    followed.follower.advance(&view)?;
-    if followed.has_news || followed.next_report > Instant::now() {
+    let view = View::new(directory, &followed.given, &names);
+    followed.is_stale = followed.follower.advance(&view)?;
+    if followed.has_news() || followed.next_report > Instant::now() {
+        return Ok(None);
+    }
+    if !followed.follower.prepare(&view, STEP_BYTES)? {
         return Ok(None);
     }
     let started = Instant::now();
     let report = followed.follower.report(&view)?;
     // A log with very many files takes longer: it must not take the time of the others.
-    followed.next_report = Instant::now() + REPORT_INTERVAL.max(started.elapsed() * 10);
+    let now = Instant::now();
+    followed.next_report = now + REPORT_INTERVAL.max((now - started) * 10);
     followed.needs_report = false;
+    if let Some(restarted) = followed.restarted.take() {
+        let pause = (now - restarted) * RESTART_SHARE;
+        followed.next_restart = followed.next_restart.max(now + pause);
+    }
     let sealed = followed.follower.sealed();
     let newest = view.newest_line()?;
     let unsealed_bytes = view.unsealed_bytes(sealed.as_ref());
@@ -285,4 +368,38 @@ fn pinned(
         let root = root.and_then(|root| root.parse().ok());
         root.ok_or(DatabaseError::Value { what: "origin_root.root" })
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn name(text: &str) -> FileName {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn a_log_is_read_again_in_steps_the_tombstones_first() {
+        let (lines, chain) =
+            ("audit-20261121T100000Z-000001.jsonl", "audit-20261121T100000Z-000001.chain");
+        let mut followed = Followed::new(1);
+        for (file, bytes) in [(lines, STEP_BYTES + 1), (chain, 7), ("removed.chain", 2)] {
+            followed.note(name(file), bytes, false);
+        }
+        for _ in 0..2 {
+            assert_eq!(followed.give(), ["removed.chain", lines]);
+            assert!(followed.has_news());
+            assert_eq!(followed.give(), [lines, chain]);
+            assert!(!followed.has_news() && followed.give().is_empty());
+            assert_eq!(followed.given, followed.landed);
+            followed.restart();
+        }
+        // News are given alone.
+        while !followed.give().is_empty() {}
+        followed.note(name(chain), 8, false);
+        assert_eq!(followed.give(), [chain]);
+        followed.note(name(chain), 5, true);
+        assert_eq!(followed.give().len(), 2, "everything again");
+        assert!(followed.next_restart > Instant::now());
+    }
 }

@@ -54,10 +54,11 @@ pub struct Newest {
 }
 
 impl Newest {
-    /// From a line of version 1.
+    /// From the beginning of a line of version 1.
     #[must_use]
     pub fn of(line: &[u8]) -> Option<Self> {
-        let rest = std::str::from_utf8(line).ok()?.strip_prefix(r#"{"v":1,"seq":"#)?;
+        let line = String::from_utf8_lossy(line);
+        let rest = line.strip_prefix(r#"{"v":1,"seq":"#)?;
         let (seq, rest) = rest.split_once(r#","ts":""#)?;
         let (ts, _) = rest.split_once('"')?;
         Some(Self { seq: seq.parse().ok()?, ts: ts.to_owned() })

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, BufReader, Read, Seek as _, SeekFrom};
+use std::os::unix::fs::FileExt as _;
 use std::path::PathBuf;
 
 use tacho_chain::key::VerifierKey;
@@ -12,18 +13,27 @@ use tacho_ship::protocol::FileName;
 
 use super::Newest;
 
-/// How much of a file's end is read for its last line.
-const TAIL_BYTES: u64 = 1 << 20;
+/// How much of a line is read for its number and time.
+const HEAD_BYTES: usize = 256;
+/// How far back the beginning of a line is looked for: longer than any line of a recorder.
+const LINE_BYTES_MAX: u64 = 64 << 20;
+const BUFFER_BYTES: usize = 64 << 10;
 
 /// One moment of a generation.
 pub struct View<'a> {
     directory: PathBuf,
     lengths: &'a BTreeMap<FileName, u64>,
+    news: &'a [String],
 }
 
 impl<'a> View<'a> {
-    pub fn new(directory: PathBuf, lengths: &'a BTreeMap<FileName, u64>) -> Self {
-        Self { directory, lengths }
+    /// `news`: names of files that are longer than before.
+    pub fn new(
+        directory: PathBuf,
+        lengths: &'a BTreeMap<FileName, u64>,
+        news: &'a [String],
+    ) -> Self {
+        Self { directory, lengths, news }
     }
 
     /// The root key in the oldest sidecar.
@@ -44,12 +54,13 @@ impl<'a> View<'a> {
     pub fn newest_line(&self) -> io::Result<Option<Newest>> {
         let mut logs = self.lengths.keys().filter(|name| matches!(name, FileName::Lines(_)));
         let Some(name) = logs.next_back() else { return Ok(None) };
-        let from = self.lengths[name].saturating_sub(TAIL_BYTES);
-        let mut tail = Vec::new();
-        self.open_from(&name.to_string(), from)?.read_to_end(&mut tail)?;
-        let Some(end) = tail.iter().rposition(|&byte| byte == b'\n') else { return Ok(None) };
-        let begin = tail[..end].iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1);
-        Ok(Newest::of(&tail[begin..end]))
+        let file = File::open(self.directory.join(name.to_string()))?;
+        let newline = |before| newline_before(&file, before);
+        let Some(end) = newline(self.lengths[name])? else { return Ok(None) };
+        let begin = newline(end)?.map_or(0, |at| at + 1);
+        let mut head = vec![0; usize::try_from(end - begin).unwrap_or(HEAD_BYTES).min(HEAD_BYTES)];
+        file.read_exact_at(&mut head, begin)?;
+        Ok(Newest::of(&head))
     }
 
     /// Bytes of lines behind the last frame.
@@ -66,6 +77,22 @@ impl<'a> View<'a> {
         };
         self.lengths.iter().map(bytes).sum()
     }
+}
+
+/// The offset of the last newline before another offset.
+fn newline_before(file: &File, before: u64) -> io::Result<Option<u64>> {
+    let mut buffer = vec![0; BUFFER_BYTES];
+    let mut end = before;
+    while end > 0 && before - end < LINE_BYTES_MAX {
+        let begin = end.saturating_sub(BUFFER_BYTES as u64);
+        let part = &mut buffer[..usize::try_from(end - begin).unwrap_or_default()];
+        file.read_exact_at(part, begin)?;
+        if let Some(at) = part.iter().rposition(|&byte| byte == b'\n') {
+            return Ok(Some(begin + at as u64));
+        }
+        end = begin;
+    }
+    Ok(None)
 }
 
 impl Directory for View<'_> {
@@ -93,5 +120,29 @@ impl GrowingDirectory for View<'_> {
         let mut file = File::open(self.directory.join(name))?;
         file.seek(SeekFrom::Start(offset))?;
         Ok(Box::new(file.take(length.saturating_sub(offset))))
+    }
+
+    fn news(&self) -> io::Result<Vec<String>> {
+        Ok(self.news.to_vec())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_newest_line_may_be_long() {
+        let directory = tempfile::tempdir().unwrap();
+        let name = "audit-20261121T100000Z-000001.jsonl";
+        let line = |seq: u64, bytes: usize| {
+            let text = "é".repeat(bytes / 2);
+            format!("{{\"v\":1,\"seq\":{seq},\"ts\":\"2026\",\"sql\":\"{text}\"}}\n")
+        };
+        let text = line(1, 0) + &line(2, 3 << 20) + "{\"v\":1,\"seq\":3,\"ts\":\"2";
+        std::fs::write(directory.path().join(name), &text).unwrap();
+        let lengths = BTreeMap::from([(name.parse().unwrap(), text.len() as u64)]);
+        let view = View::new(directory.path().to_owned(), &lengths, &[]);
+        assert_eq!(view.newest_line().unwrap().map(|newest| newest.seq), Some(2));
     }
 }

@@ -1,5 +1,6 @@
 //! A hub in this process, without a network.
 
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use tacho_hub::api::{self, session::SignIn, ship::ShipState};
 use tacho_hub::data::DataDirectory;
 use tacho_hub::database::Database;
 use tacho_hub::index::{Index, query_settings};
-use tacho_hub::landing::{self, Incident, Landing};
+use tacho_hub::landing::{Incident, Landing, Options, Subscription};
 use tacho_hub::roles::Scope;
 use tacho_hub::state::AppState;
 use tacho_hub::tokens::{self, TokenGrant};
@@ -36,7 +37,7 @@ pub struct Bench {
     pub token: String,
     pub auditor: String,
     state: AppState,
-    landing: Landing,
+    pub landing: Landing,
     incidents: Arc<Mutex<Vec<String>>>,
 }
 
@@ -61,6 +62,12 @@ impl Request {
         let path = format!("/api/v1/origins/db1/files/{name}?offset={offset}");
         let builder = http::Request::put(&path);
         Self { builder, body: body.to_vec(), path, token: None, is_chunked: false }
+    }
+
+    pub fn post(path: &str, body: &[u8]) -> Self {
+        let builder = http::Request::post(path);
+        let (body, path) = (body.to_vec(), path.to_owned());
+        Self { builder, body, path, token: None, is_chunked: false }
     }
 
     pub fn header(mut self, name: &str, value: &str) -> Self {
@@ -92,17 +99,22 @@ impl Bench {
     }
 
     pub fn with_reserve(reserve_bytes: u64) -> Self {
-        Self::open(tempfile::tempdir().unwrap(), reserve_bytes)
+        let options = Options { reserve_bytes, ..Self::options() };
+        Self::open(tempfile::tempdir().unwrap(), options)
     }
 
-    fn open(data: tempfile::TempDir, reserve_bytes: u64) -> Self {
+    /// Leaves no space on the disk, and does not wait for other shippers.
+    pub fn options() -> Options {
+        Options { reserve_bytes: 0, fork_pause: Duration::ZERO, ..Default::default() }
+    }
+
+    fn open(data: tempfile::TempDir, options: Options) -> Self {
         let directory = Arc::new(DataDirectory::open(data.path()).unwrap());
         let database = Database::open(&directory.database()).unwrap();
         let incidents: Arc<Mutex<Vec<String>>> = Arc::default();
         let seen = Arc::clone(&incidents);
         let on_incident =
             Arc::new(move |incident: Incident| seen.lock().unwrap().push(incident.to_string()));
-        let options = landing::Options { reserve_bytes, ..Default::default() };
         let landing = Landing::open(Arc::clone(&directory), options, on_incident).unwrap();
         let token = |roles: &str, scope| {
             let roles = roles.parse().unwrap();
@@ -134,7 +146,14 @@ impl Bench {
 
     /// The same directory with another hub.
     pub fn restarted(self) -> Self {
-        Self::open(self.data, 0)
+        self.restarted_with(Self::options())
+    }
+
+    pub fn restarted_with(self, options: Options) -> Self {
+        let Self { data, state, landing, .. } = self;
+        // The store has a lock.
+        drop((state, landing));
+        Self::open(data, options)
     }
 
     pub async fn send(&self, request: Request) -> Answer {
@@ -175,24 +194,30 @@ impl Bench {
 
     pub async fn post(&self, what: &str, instance: &str, body: &Value) -> Answer {
         let path = format!("/api/v1/origins/db1/{what}");
-        let builder = http::Request::post(&path);
-        let body = json!(body).to_string().into_bytes();
-        let request = Request { builder, body, path, token: None, is_chunked: false };
+        let request = Request::post(&path, json!(body).to_string().as_bytes());
         self.send(request.header("tacho-instance", instance)).await
     }
 
     pub fn stored(&self, generation: u64, name: &str) -> Vec<u8> {
-        let directory = self.data.path().join("replica/db1").join(generation.to_string());
-        std::fs::read(directory.join(name)).unwrap()
+        std::fs::read(self.path(generation, name)).unwrap()
+    }
+
+    /// A file of the replica.
+    pub fn path(&self, generation: u64, name: &str) -> PathBuf {
+        self.data.path().join("replica/db1").join(generation.to_string()).join(name)
     }
 
     pub fn incidents(&self) -> Vec<String> {
         self.incidents.lock().unwrap().clone()
     }
 
+    pub fn subscribe(&self) -> Subscription {
+        self.landing.subscribe()
+    }
+
     /// What a new subscriber gets.
     pub fn landed(&self) -> Vec<String> {
-        let landed = self.landing.subscribe().wait(Duration::ZERO);
+        let landed = self.subscribe().wait(Duration::ZERO);
         let text = landed.iter().map(|it| format!("{} {} {}", it.generation, it.file, it.offset));
         text.collect()
     }

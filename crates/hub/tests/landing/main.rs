@@ -2,10 +2,13 @@
 
 mod bench;
 mod sign_in;
+mod storage;
 
 use axum::http::StatusCode;
 use bench::{Bench, ONE, Request, TWO, chain, lines};
 use serde_json::json;
+use std::time::Duration;
+use tacho_hub::landing::Options;
 use tacho_ship::protocol::digest::{Before, ContentDigest};
 
 #[tokio::test]
@@ -163,6 +166,19 @@ async fn a_second_shipper_may_not_fork_while_the_first_is_alive() {
     assert_eq!(bench.post("generations", &second, &fork).await.0, 201);
 }
 
+/// Of two shippers with different logs, the wrong one may be heard first after a start.
+#[tokio::test]
+async fn no_generation_begins_before_other_shippers_can_be_heard() {
+    let bench = Bench::new();
+    bench.put(&lines(ONE), 0, b"one\n").await;
+    let options = Options { fork_pause: Duration::from_secs(100), ..Bench::options() };
+    let bench = bench.restarted_with(options);
+    let fork = json!({"after": 1, "reason": "shorter", "file": lines(ONE), "offset": 4});
+    let (status, body) = bench.fork(&fork).await;
+    assert_eq!((status, &body["code"]), (503, &json!("unavailable")));
+    assert!(!bench.path(2, "").exists());
+}
+
 #[tokio::test]
 async fn a_full_disk_is_said_and_nothing_is_stored() {
     let bench = Bench::with_reserve(u64::MAX);
@@ -196,4 +212,36 @@ async fn long_files_are_compared_at_their_ends() {
     let request = Request::put(&name, text.len() as u64, b"more\n");
     let request = request.header("tacho-before", &before.to_string());
     assert_eq!(bench.send(request).await.1["offset"], text.len() + 5);
+}
+
+#[tokio::test]
+async fn a_path_that_is_not_text_is_a_bad_request() {
+    let bench = Bench::new();
+    for path in ["/api/v1/origins/%ff", "/api/v1/origins/%ff/heartbeat"] {
+        let mut request = Request::get(path);
+        if path.ends_with("heartbeat") {
+            request = Request::post(path, b"{}");
+        }
+        let (status, body) = bench.send(request).await;
+        assert_eq!((status, &body["code"]), (400, &json!("bad_request")), "{path}");
+    }
+}
+
+/// Bodies that never come do not keep out those of other origins: each origin has few requests.
+#[tokio::test]
+async fn an_origin_has_only_so_many_requests_at_a_time() {
+    let bench = Bench::new();
+    let origin = "db1".parse().unwrap();
+    let held: Vec<_> = (0..4).map(|_| bench.landing.admit(&origin).unwrap()).collect();
+    for request in [
+        Request::get("/api/v1/origins/db1"),
+        Request::put(&lines(ONE), 0, b"one\n"),
+        Request::post("/api/v1/origins/db1/heartbeat", b"{}"),
+        Request::post("/api/v1/origins/db1/generations", b"{}"),
+    ] {
+        let (status, body) = bench.send(request).await;
+        assert_eq!((status, &body["code"]), (429, &json!("too_many")), "{body}");
+    }
+    drop(held);
+    assert_eq!(bench.put(&lines(ONE), 0, b"one\n").await.0, 200);
 }
