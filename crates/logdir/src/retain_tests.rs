@@ -234,7 +234,7 @@ fn a_file_is_removed_for_any_of_the_reasons() {
 #[test]
 fn a_due_file_that_a_hub_does_not_have_is_noted() {
     let fs = new_fs();
-    let (mut files, _) = open(&fs);
+    let (mut files, sealed) = seal(&fs);
     fill(&fs, &mut files, 3);
     let keep = Keep { days: 0, bytes: 0, files: 1 };
     let mut acknowledged = "-".to_owned();
@@ -247,8 +247,8 @@ fn a_due_file_that_a_hub_does_not_have_is_noted() {
         acknowledged = outlook.due[0].name.to_string();
         assert!(go(&mut files, &keep).expect("goes"));
     }
-    drop(files);
-    assert_state(&check(&fs, &seal(&fs).1), State::Ok, "a shipper's file is there");
+    files.close().expect("closes");
+    assert_state(&check(&fs, &sealed), State::Ok, "a shipper's file is there");
 }
 
 /// The event for which the brake by count gives an allowance.
