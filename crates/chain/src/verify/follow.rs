@@ -129,7 +129,7 @@ impl Follower {
     pub fn new(options: Options) -> Self {
         Self {
             options,
-            memory: Memory::following(),
+            memory: Memory::default(),
             current: None,
             done: BTreeMap::new(),
             removed: Removed::default(),
@@ -258,7 +258,7 @@ impl Follower {
         self.note_news(directory)?;
         let Some(last_sealed) = &self.last_sealed else { return Ok(()) };
         let mut progress = |_| {};
-        let memory = std::mem::replace(&mut self.memory, Memory::following());
+        let memory = std::mem::take(&mut self.memory);
         let mut walk = Walk::resume(directory, &self.options, &mut progress, memory);
         let first = self.done.keys().next_back().map(|stem| format!("{stem}\0"));
         for (stem, parts) in self.stems.range(first.unwrap_or_default()..=last_sealed.clone()) {

@@ -21,8 +21,8 @@ pub struct Missing {
     hash: Option<Hash>,
 }
 
-/// What a [`Walk`] knows, without the directory.
-#[derive(Clone)]
+/// What a [`Walk`] knows, without the directory. By default, nothing was read yet.
+#[derive(Clone, Default)]
 pub struct Memory {
     report: Report,
     key: Option<VerifierKey>,
@@ -36,26 +36,6 @@ pub struct Memory {
     expected_found: bool,
     wrong_key_told: bool,
     missing: Vec<Missing>,
-}
-
-impl Memory {
-    /// Nothing was read yet.
-    pub fn following() -> Self {
-        Self {
-            report: Report::default(),
-            key: None,
-            epoch: 0,
-            is_believed: false,
-            signer: None,
-            is_signer_believed: false,
-            known: HashMap::new(),
-            before: None,
-            ended: None,
-            expected_found: false,
-            wrong_key_told: false,
-            missing: Vec::new(),
-        }
-    }
 }
 
 impl<'a> Walk<'a> {

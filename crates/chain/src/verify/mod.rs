@@ -107,53 +107,71 @@ pub fn verify(
     progress: &mut dyn FnMut(u64),
 ) -> io::Result<Report> {
     let mut walk = walk::Walk::new(directory, options, progress);
-    // First the names, then the tombstones: a file that is removed in between has one.
-    let mut names = names_in(directory)?;
-    let mut removed = removed::Removed::read(directory)?;
-    let mut stems = list(&names, &removed);
-    let mut last_sealed = newest_sidecar(&stems);
+    let mut listing = Listing::read(directory)?;
     let mut again = 0;
     let mut looks = 0;
-    while let Some((stem, parts)) = stems.pop_first() {
-        let is_behind_seal = last_sealed.as_ref().is_some_and(|last| *last < stem);
+    while let Some((stem, parts)) = listing.stems.pop_first() {
+        let is_behind_seal = listing.last_sealed.as_ref().is_some_and(|last| *last < stem);
         if is_behind_seal && parts.has_log() && directory.look_again(looks) {
             looks += 1;
-            names = names_in(directory)?;
-            removed = removed::Removed::read(directory)?;
-            stems = list(&names, &removed).split_off(&stem);
-            last_sealed = newest_sidecar(&stems).or(last_sealed);
+            listing = listing.again_from(directory, &stem)?;
             continue;
         }
-        let is_last_sealed = last_sealed.as_ref().is_none_or(|last| *last <= stem);
-        let place = Place { is_newest: stems.is_empty(), is_last_sealed };
-        if walk.file(&stem, &parts, &removed, place)? == walk::Walked::Vanished {
+        let is_last_sealed = listing.last_sealed.as_ref().is_none_or(|last| *last <= stem);
+        let place = Place { is_newest: listing.stems.is_empty(), is_last_sealed };
+        if walk.file(&stem, &parts, &listing.removed, place)? == walk::Walked::Vanished {
             // Compressed or removed since the names were read: list it again.
             again += 1;
-            names = names_in(directory)?;
-            removed = removed::Removed::read(directory)?;
-            stems = list(&names, &removed).split_off(&stem);
-            last_sealed = newest_sidecar(&stems);
+            listing = listing.again_from(directory, &stem)?;
             if again > AGAIN_MAX {
                 // No entry of the directory may keep the rest from being read.
                 let text = "is listed in the directory, but could not be opened";
                 walk.say(State::Modified, &format!("{stem}.jsonl"), None, text);
-                stems.remove(&stem);
+                listing.stems.remove(&stem);
                 again = 0;
             }
             continue;
         }
         again = 0;
-        if stems.is_empty() && walk.expects_more() {
+        if listing.stems.is_empty() && walk.expects_more() {
             // Rotated during the verification: read the new files, too.
-            names = names_in(directory)?;
-            stems = list(&names, &removed).split_off(&stem);
-            stems.remove(&stem);
-            last_sealed = newest_sidecar(&stems);
+            listing = listing.again_from(directory, &stem)?;
+            listing.stems.remove(&stem);
         }
     }
-    removed.check(&mut walk);
-    walk.strays(&names);
-    Ok(walk.finish(&removed))
+    listing.removed.check(&mut walk);
+    walk.strays(&listing.names);
+    Ok(walk.finish(&listing.removed))
+}
+
+/// A log directory as it was at one moment.
+struct Listing {
+    names: Vec<String>,
+    removed: removed::Removed,
+    /// The files that are still to be read.
+    stems: BTreeMap<String, Parts>,
+    /// The newest file with a sidecar. Computed once: there may be a million tombstones.
+    last_sealed: Option<String>,
+}
+
+impl Listing {
+    /// First the names, then the tombstones: a file that is removed in between has one.
+    fn read(directory: &dyn Directory) -> io::Result<Self> {
+        let names = names_in(directory)?;
+        let removed = removed::Removed::read(directory)?;
+        let stems = list(&names, &removed);
+        let last_sealed = newest_sidecar(&stems);
+        Ok(Self { names, removed, stems, last_sealed })
+    }
+
+    /// The directory as it is now, from a file on.
+    fn again_from(self, directory: &dyn Directory, stem: &str) -> io::Result<Self> {
+        let mut now = Self::read(directory)?;
+        now.stems = now.stems.split_off(stem);
+        let before = self.last_sealed.filter(|last| last.as_str() < stem);
+        now.last_sealed = newest_sidecar(&now.stems).or(before);
+        Ok(now)
+    }
 }
 
 /// Names in a directory to which files are being added. An entry that is made while a directory is
@@ -175,7 +193,6 @@ fn stem_of(name: &str) -> Option<&str> {
     name.split_once('.').map(|(stem, _)| stem).filter(|stem| is_stem(stem))
 }
 
-/// The newest file with a sidecar. Computed once: there may be a million tombstones.
 fn newest_sidecar(stems: &BTreeMap<String, Parts>) -> Option<String> {
     stems.iter().rev().find(|(_, parts)| parts.sidecar).map(|(stem, _)| stem.clone())
 }

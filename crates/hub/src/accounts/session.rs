@@ -1,6 +1,5 @@
-//! Sessions. The cookie has a random text, of which the hash is stored. What a session may do is
-//! read anew for each request from what it belongs to, so a disabled account or a revoked token
-//! ends it.
+//! Sessions. The cookie has a random text, of which the hash is stored. Each request reads the
+//! roles of the session's account or token again, so a disabled account or a revoked token ends it.
 
 use rusqlite::{OptionalExtension as _, params};
 
