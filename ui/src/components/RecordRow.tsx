@@ -3,7 +3,7 @@ import type { LogRecord } from "../api/types.ts";
 import { result, rows, summary } from "../lib/describe.ts";
 import { compact, duration } from "../lib/format.ts";
 import { clock, day, parseInstant } from "../lib/time.ts";
-import { SqlLine, Text } from "./Text.tsx";
+import { SummaryLine, Text } from "./Text.tsx";
 
 interface Props {
   record: LogRecord;
@@ -65,16 +65,7 @@ export function RecordRow(props: Props) {
         {rowCount(props.record)}
       </span>
       <span class="c-text">
-        <Show
-          when={text().isSql}
-          fallback={
-            <span class="cut second">
-              <Text value={text().text} />
-            </span>
-          }
-        >
-          <SqlLine sql={text().text} />
-        </Show>
+        <SummaryLine of={text()} />
       </span>
     </div>
   );

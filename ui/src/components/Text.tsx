@@ -29,6 +29,22 @@ function Tokens(props: { sql: string }) {
   );
 }
 
+/** What a record did, in one line: its statement, or words. */
+export function SummaryLine(props: { of: { text: string; isSql: boolean } }) {
+  return (
+    <Show
+      when={props.of.isSql}
+      fallback={
+        <span class="cut second">
+          <Text value={props.of.text} />
+        </span>
+      }
+    >
+      <SqlLine sql={props.of.text} />
+    </Show>
+  );
+}
+
 /** A statement in one line; longer ones are cut. */
 export function SqlLine(props: { sql: string }) {
   return (

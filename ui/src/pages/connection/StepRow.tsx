@@ -1,5 +1,5 @@
-import { type Accessor, Match, Show, Switch } from "solid-js";
-import { SqlLine, Text } from "../../components/Text.tsx";
+import { type Accessor, Match, Switch } from "solid-js";
+import { SummaryLine, Text } from "../../components/Text.tsx";
 import { result, rows, summary } from "../../lib/describe.ts";
 import { compact, duration, plural } from "../../lib/format.ts";
 import type { Step } from "../../lib/timeline.ts";
@@ -64,16 +64,7 @@ function Cells(props: { step: Step & { kind: "record" } }) {
       </span>
       <span class="c-rows num second">{count() === undefined ? "" : compact(count() ?? 0)}</span>
       <span class="c-text">
-        <Show
-          when={text().isSql}
-          fallback={
-            <span class="cut second">
-              <Text value={text().text} />
-            </span>
-          }
-        >
-          <SqlLine sql={text().text} />
-        </Show>
+        <SummaryLine of={text()} />
       </span>
     </>
   );
