@@ -61,29 +61,6 @@ pub enum Times {
     Micros,
 }
 
-/// A query.
-#[derive(Debug, Serialize, Deserialize)]
-pub struct Query {
-    /// One `SELECT`.
-    pub sql: String,
-    /// The segments that the view `records` has; the first one gives the columns.
-    pub files: Vec<PathBuf>,
-    /// What the view has of them, as behind `SELECT`; by default everything.
-    pub columns: Option<String>,
-    /// A condition in SQL that all rows of the view meet.
-    pub filter: Option<String>,
-    /// Further views: name, and `SELECT` over `records`.
-    pub views: Vec<(String, String)>,
-    /// The SQL is a user's: it may refer to the views only.
-    pub is_users: bool,
-    /// How times are written.
-    pub times: Times,
-    /// Rows at most; the others are left out.
-    pub max_rows: u64,
-    /// Bytes of all rows at most; the others are left out.
-    pub max_bytes: u64,
-}
-
 /// A column of a result.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ColumnInfo {

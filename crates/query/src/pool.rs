@@ -8,9 +8,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::frame::{ColumnInfo, FailureKind, Query, Setup, Times};
+use crate::frame::{ColumnInfo, FailureKind, Setup, Times};
 use process::Worker;
 
 /// How often a waiting query looks whether it was cancelled.
@@ -40,7 +41,7 @@ pub struct Settings {
 }
 
 /// A query.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Request {
     /// One `SELECT` over the view `records`.
     pub sql: String,
@@ -57,11 +58,12 @@ pub struct Request {
     pub is_users: bool,
     /// How times are written.
     pub times: Times,
-    /// Rows at most.
+    /// Rows at most; the others are left out.
     pub max_rows: u64,
-    /// Bytes of all rows at most.
+    /// Bytes of all rows at most; the others are left out.
     pub max_bytes: u64,
     /// How long it may take, the wait for a worker included.
+    #[serde(skip)]
     pub timeout: Duration,
 }
 
@@ -198,18 +200,7 @@ impl Pool {
             Some(worker) => worker,
             None => Worker::start(&self.settings.command, &self.setup())?,
         };
-        let query = Query {
-            sql: request.sql.clone(),
-            files: request.files.clone(),
-            columns: request.columns.clone(),
-            filter: request.filter.clone(),
-            views: request.views.clone(),
-            is_users: request.is_users,
-            times: request.times,
-            max_rows: request.max_rows,
-            max_bytes: request.max_bytes,
-        };
-        let result = worker.run(&query, cancel, deadline, take);
+        let result = worker.run(request, cancel, deadline, take);
         // One that has died, or that may still send rows, is not used again.
         if worker.is_idle() {
             slot.worker = Some(worker);

@@ -9,10 +9,9 @@ use std::sync::mpsc::{self, Receiver};
 
 use crate::check::{self, Refusal};
 use crate::engine::{Connection, Database, EngineError, Rows, SELECT};
-use crate::frame::{
-    self, ColumnInfo, End, Failure, FailureKind, Query, Setup, from_worker, to_worker,
-};
+use crate::frame::{self, ColumnInfo, End, Failure, FailureKind, Setup, from_worker, to_worker};
 use crate::literal;
+use crate::pool::Request;
 use crate::value::Type;
 
 /// Rows are sent when there are so many bytes of them.
@@ -53,7 +52,7 @@ pub fn run_worker() -> io::Result<()> {
 fn read_frames(
     input: &mut impl Read,
     connection: &Connection,
-    mut take: impl FnMut(Query) -> bool,
+    mut take: impl FnMut(Request) -> bool,
 ) -> io::Result<()> {
     while let Some((kind, content)) = frame::read(input)? {
         match kind {
@@ -150,7 +149,7 @@ fn fail(output: &mut impl Write, kind: FailureKind, message: &str) -> io::Result
     frame::write_json(output, from_worker::FAILURE, &failure)
 }
 
-fn run_queries(connection: &Connection, queries: &Receiver<Query>, mut output: fs::File) {
+fn run_queries(connection: &Connection, queries: &Receiver<Request>, mut output: fs::File) {
     for query in queries {
         let sent = match run(connection, &query, &mut output) {
             Ok(end) => frame::write_json(&mut output, from_worker::END, &end),
@@ -197,7 +196,7 @@ impl From<EngineError> for Stop {
     }
 }
 
-fn run(connection: &Connection, query: &Query, output: &mut fs::File) -> Result<End, Stop> {
+fn run(connection: &Connection, query: &Request, output: &mut fs::File) -> Result<End, Stop> {
     create_views(connection, query)?;
     if query.is_users {
         let tree = format!("SELECT json_serialize_sql({})", literal(&query.sql));
@@ -219,7 +218,7 @@ fn run(connection: &Connection, query: &Query, output: &mut fs::File) -> Result<
     send(rows, query, output)
 }
 
-fn create_views(connection: &Connection, query: &Query) -> Result<(), EngineError> {
+fn create_views(connection: &Connection, query: &Request) -> Result<(), EngineError> {
     let files: Vec<String> =
         query.files.iter().map(|file| literal(&file.to_string_lossy())).collect();
     let columns = query.columns.as_deref().unwrap_or("*");
@@ -249,7 +248,7 @@ fn with_texts(sql: &str, types: &[Type]) -> String {
     format!("SELECT {} FROM ({sql}\n) AS q", columns.join(", "))
 }
 
-fn send(mut rows: Rows, query: &Query, output: &mut fs::File) -> Result<End, Stop> {
+fn send(mut rows: Rows, query: &Request, output: &mut fs::File) -> Result<End, Stop> {
     let columns: Vec<ColumnInfo> = rows
         .names
         .iter()

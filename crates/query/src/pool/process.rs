@@ -8,8 +8,8 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use super::{Cancel, QueryError, TICK};
-use crate::frame::{self, ColumnInfo, End, Failure, Query, Setup, from_worker, to_worker};
+use super::{Cancel, QueryError, Request, TICK};
+use crate::frame::{self, ColumnInfo, End, Failure, Setup, from_worker, to_worker};
 
 /// How long a query that was cancelled may take to end before its worker is killed.
 const GRACE: Duration = Duration::from_secs(1);
@@ -87,7 +87,7 @@ impl Worker {
     /// Runs a query: see [`Pool::stream`](super::Pool::stream).
     pub fn run(
         &mut self,
-        query: &Query,
+        query: &Request,
         cancel: &Cancel,
         deadline: Instant,
         take: &mut dyn FnMut(&[ColumnInfo], &[u8]) -> bool,
