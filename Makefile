@@ -49,25 +49,29 @@ test-all: PASS = all
 test-all: export TACHO_ALL_SERVERS = 1
 test-all: test-this ## Run all tests, with all servers
 
+test-this: STEP = scripts/steps.sh run
 test-this: setup-test build
 	@scripts/left-out.sh begin
-	scripts/test-clones.sh
-	scripts/plugin-symbols.sh
-	scripts/test-install.sh
-	scripts/proof.sh --self-test
-	tests/preload/self_test.sh
-	scripts/instructions.py
-	adapters/mariadb/tests/figures/run.py kinds quick
-	# One run reports everything that is wrong.
-	cargo test --workspace --exclude tacho-tests --exclude tacho-tidy --no-fail-fast
-	cargo test -p tacho-tests --lib --bins
-	cargo test -p tacho-tests --doc
-	scripts/test-server.sh mariadb $(if $(filter all,$(PASS)),all,usual)
-	scripts/mtr.sh
-	TACHO_PASS=$(PASS) scripts/test-release.sh mariadb-11.8 mysql-9.7 mysql-8.0
-	scripts/loom.sh
+	@scripts/steps.sh begin
+	@$(STEP) clones scripts/test-clones.sh
+	@$(STEP) plugin-symbols scripts/plugin-symbols.sh
+	@$(STEP) install scripts/test-install.sh
+	@$(STEP) proof scripts/proof.sh --self-test
+	@$(STEP) detector tests/preload/self_test.sh
+	@$(STEP) instructions scripts/instructions.py
+	@$(STEP) figures adapters/mariadb/tests/figures/run.py kinds quick
+	@$(STEP) crates cargo test --workspace --exclude tacho-tests --exclude tacho-tidy --no-fail-fast
+	@$(STEP) harness cargo test -p tacho-tests --lib --bins
+	@$(STEP) examples cargo test -p tacho-tests --doc
+	@$(STEP) mariadb scripts/test-server.sh mariadb $(if $(filter all,$(PASS)),all,usual)
+	@$(STEP) mtr scripts/mtr.sh
+	@TACHO_PASS=$(PASS) $(STEP) mariadb-11.8 scripts/test-release.sh mariadb-11.8
+	@TACHO_PASS=$(PASS) $(STEP) mysql-9.7 scripts/test-release.sh mysql-9.7
+	@TACHO_PASS=$(PASS) $(STEP) mysql-8.0 scripts/test-release.sh mysql-8.0
+	@$(STEP) loom scripts/loom.sh
 	@scripts/crate-cache.py save
 	@scripts/left-out.sh show
+	@scripts/steps.sh show
 else ifeq ($(FAMILY),mysql)
 test test-all: setup-test build
 	TACHO_ALL_SERVERS=1 scripts/test-release.sh $(SERVER)

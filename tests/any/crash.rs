@@ -4,7 +4,7 @@ use crate::scene::{Noise, Scene, start_load};
 use tacho_tests::log;
 
 /// Kills and restarts; `make crash` asks for many.
-fn rounds() -> u64 {
+pub fn rounds() -> u64 {
     match std::env::var("TACHO_CRASH_ROUNDS") {
         Ok(text) => text.parse().expect("TACHO_CRASH_ROUNDS is a number"),
         Err(_) => 6,

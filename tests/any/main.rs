@@ -9,6 +9,7 @@ mod durability;
 mod external;
 mod file_privilege;
 mod filter_recipes;
+mod hub_faults;
 mod identity;
 mod retention_files;
 mod retention_unshipped;

@@ -227,7 +227,12 @@ pub fn check(log_directory: &Path, tally: &Tally, run: &str) -> Summary {
 
 /// Starts the tagging client on fresh tables.
 pub fn start_load(scene: &Scene, run: &str) -> Running {
-    let load = Load { threads: 3, ..Load::new(scene.server.socket(), run) };
+    start_paced_load(scene, run, Duration::ZERO)
+}
+
+/// The same with a rest after each step of a connection.
+pub fn start_paced_load(scene: &Scene, run: &str, pause: Duration) -> Running {
+    let load = Load { threads: 3, pause, ..Load::new(scene.server.socket(), run) };
     tagged::prepare(&mut scene.server.connect().expect("a connection"), load.threads)
         .expect("tables");
     load.start().expect("a load")

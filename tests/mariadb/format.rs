@@ -345,6 +345,11 @@ fn the_next_server_completes_the_files_of_a_killed_one() {
             server.restart().expect("started again");
             running.stop().expect("a tally");
         }
+        // The number of bytes is not known before the arena of the killed server was read.
+        wait::until("only the current file is left", || {
+            let list = fs::read_to_string(log.join(".renditions")).expect("a list");
+            list.lines().count() == 1
+        });
         wait_for_format(&mut server.connect().expect("a connection"));
         server.stop().expect("stopped");
         assert_whole(&log, format);

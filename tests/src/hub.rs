@@ -178,7 +178,32 @@ impl Hub {
     /// # Errors
     /// It does not start.
     pub fn ship(&self, log_directory: &Path, name: &str) -> Result<Process> {
-        Process::start("tacho ship", &mut self.ship_command(log_directory, name, &[])?)
+        self.ship_by(&self.url(), log_directory, name)
+    }
+
+    /// As [`Hub::ship`], with another URL of this hub.
+    ///
+    /// # Errors
+    /// It does not start.
+    pub fn ship_by(&self, url: &str, log_directory: &Path, name: &str) -> Result<Process> {
+        Process::start("tacho ship", &mut self.ship_command(url, log_directory, name, &[])?)
+    }
+
+    /// Kills the query processes that there are with SIGKILL; their number.
+    ///
+    /// # Errors
+    /// `/proc` cannot be read.
+    pub fn kill_query_processes(&self) -> Result<usize> {
+        let mut killed = 0;
+        for process in procfs::process::all_processes()? {
+            // Others end while they are listed.
+            let Ok(stat) = process.and_then(|process| process.stat()) else { continue };
+            if u32::try_from(stat.ppid).is_ok_and(|parent| parent == self.pid()) {
+                let pid = Pid::from_raw(stat.pid).context("a process id")?;
+                killed += usize::from(kill_process(pid, Signal::KILL).is_ok());
+            }
+        }
+        Ok(killed)
     }
 
     /// Ships all that is there, and waits until the hub has acknowledged it.
@@ -186,11 +211,17 @@ impl Hub {
     /// # Errors
     /// `tacho ship --once` fails.
     pub fn ship_once(&self, log_directory: &Path, name: &str) -> Result<()> {
-        let mut command = self.ship_command(log_directory, name, &["--once"])?;
+        let mut command = self.ship_command(&self.url(), log_directory, name, &["--once"])?;
         Process::start("tacho ship --once", &mut command)?.wait()
     }
 
-    fn ship_command(&self, log_directory: &Path, name: &str, more: &[&str]) -> Result<Command> {
+    fn ship_command(
+        &self,
+        url: &str,
+        log_directory: &Path,
+        name: &str,
+        more: &[&str],
+    ) -> Result<Command> {
         let directory = self.data.parent().context("a directory")?;
         let token_file = directory.join(format!("{name}.token"));
         if !token_file.exists() {
@@ -199,7 +230,7 @@ impl Hub {
         let messages = directory.join(format!("{name}.ship.err"));
         let messages = File::options().create(true).append(true).open(messages)?;
         let mut command = Command::new(build_directory().join("bin/tacho"));
-        command.arg("ship").arg(log_directory).args(["--name", name, "--hub", &self.url()]);
+        command.arg("ship").arg(log_directory).args(["--name", name, "--hub", url]);
         command.arg("--token-file").arg(&token_file).args(more);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(messages);
         Ok(command)
@@ -237,6 +268,20 @@ impl HubClient {
         let text = answer.body_mut().with_config().limit(1 << 30).read_to_string()?;
         ensure!(answer.status() == 200, "GET {path} {parameters:?}: {}: {text}", answer.status());
         serde_json::from_str(&text).with_context(|| format!("GET {path}: {text}"))
+    }
+
+    /// The answer to a `SELECT`.
+    ///
+    /// # Errors
+    /// No answer, another status than 200, or no JSON.
+    pub fn sql(&self, sql: &str) -> Result<Value> {
+        let body = serde_json::json!({ "sql": sql }).to_string();
+        let request = self.agent.post(format!("{}/api/v1/sql", self.url));
+        let request = request.header("Authorization", format!("Bearer {}", self.token));
+        let mut answer = request.header("Content-Type", "application/json").send(&body)?;
+        let text = answer.body_mut().read_to_string()?;
+        ensure!(answer.status() == 200, "{sql}: {}: {text}", answer.status());
+        serde_json::from_str(&text).with_context(|| format!("{sql}: {text}"))
     }
 
     /// Calls `visit` with every record that a search finds, oldest first.

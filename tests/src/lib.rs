@@ -50,6 +50,7 @@ pub mod mysql_rewriting;
 pub mod mysql_server;
 pub mod paired;
 pub mod product;
+pub mod proxy;
 pub mod raw;
 pub mod recorded;
 pub mod recording;

@@ -2,7 +2,7 @@
 
 use super::read_checkpoint;
 use super::removed::Removed;
-use super::report::{Report, State};
+use super::report::{Finding, Report, State};
 use super::walk::Walk;
 use crate::entry::CheckpointReason;
 
@@ -21,8 +21,13 @@ impl Walk<'_> {
                 }
             }
             (Some(before), Some(CheckpointReason::Rotate)) => {
-                let (file, text) = (before.file.clone(), "the file that follows it is missing");
-                self.say(State::Truncated, &file, None, text);
+                self.report.add_awaited(Finding {
+                    state: State::Truncated,
+                    file: before.file.clone(),
+                    line: None,
+                    seqs: None,
+                    text: "the file that follows it is missing".to_owned(),
+                });
             }
             (Some(before), None) => {
                 let file = before.file.clone();

@@ -96,6 +96,8 @@ pub struct Report {
     /// Findings beyond those.
     pub more_findings: u64,
     worst: Option<State>,
+    /// The worst one that more files cannot mend.
+    worst_so_far: Option<State>,
     /// Remarks that are not faults of the log.
     pub notes: Vec<String>,
     /// Notes beyond those.
@@ -124,14 +126,26 @@ pub struct Report {
     pub checkpoint: Option<(Checkpoint, String)>,
     /// The newest entry is the checkpoint of an orderly stop.
     pub is_closed: bool,
+    /// The newest entry announces a file that is missing.
+    pub awaits_file: bool,
 }
 
 impl Report {
     /// The state of the log.
     #[must_use]
     pub fn state(&self) -> State {
+        self.at_least_lost(self.worst)
+    }
+
+    /// The state of a copy that is still growing: that the next file is missing counts for nothing.
+    #[must_use]
+    pub fn state_so_far(&self) -> State {
+        self.at_least_lost(self.worst_so_far)
+    }
+
+    fn at_least_lost(&self, worst: Option<State>) -> State {
         let lost = if self.lost_lines > 0 { State::Lost } else { State::Ok };
-        self.worst.unwrap_or(State::Ok).max(lost)
+        worst.unwrap_or(State::Ok).max(lost)
     }
 
     /// Counts a file that has a tombstone.
@@ -141,6 +155,17 @@ impl Report {
     }
 
     pub(super) fn add(&mut self, finding: Finding) {
+        self.worst_so_far = self.worst_so_far.max(Some(finding.state));
+        self.keep(finding);
+    }
+
+    /// Adds that the file is missing which the newest entry announces.
+    pub(super) fn add_awaited(&mut self, finding: Finding) {
+        self.awaits_file = true;
+        self.keep(finding);
+    }
+
+    fn keep(&mut self, finding: Finding) {
         self.worst = self.worst.max(Some(finding.state));
         if self.findings.len() < FINDINGS_MAX {
             self.findings.push(finding);

@@ -26,7 +26,8 @@ pub struct Moment<'a> {
     pub shippers: &'a Shippers,
     /// Its seal.
     pub seal: Option<&'a Seal>,
-    /// Since when there are lines without a frame, µs since 1970-01-01 UTC.
+    /// Since when there are lines without a frame, or the file is awaited that a rotation
+    /// announces, µs since 1970-01-01 UTC.
     pub unsealed_since_us: Option<i64>,
     /// When the hub has started.
     pub started_us: i64,
@@ -122,7 +123,11 @@ impl Moment<'_> {
         }
         let waited = self.unsealed_since_us.map(|since| self.now.wall_us.saturating_sub(since));
         if rule.is_none() && waited.is_some_and(|us| us >= TAIL_US) {
-            let text = "records have had no frame for 5 minutes";
+            let text = if seal.awaits_file {
+                "the file that a rotation announces has not arrived for 5 minutes"
+            } else {
+                "records have had no frame for 5 minutes"
+            };
             found.push(self.raise(Rule::UnsealedTail, "", text));
         }
     }

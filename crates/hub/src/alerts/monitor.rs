@@ -116,7 +116,7 @@ struct Work {
     landing: Landing,
     verification: Verification,
     started_us: i64,
-    /// Since when there are lines without a frame, and up to which frame.
+    /// Since when there are lines without a frame or a file is awaited, and up to which frame.
     unsealed: BTreeMap<Origin, (u64, i64)>,
     /// What is in the database.
     raised: Option<Vec<Raise>>,
@@ -163,7 +163,7 @@ impl Work {
         for (origin, view, shippers) in self.landing.origins() {
             let seal = self.verification.seal(&origin);
             let unsealed_since_us = seal.as_ref().and_then(|seal| {
-                if seal.unsealed_bytes == 0 {
+                if seal.unsealed_bytes == 0 && !seal.awaits_file {
                     self.unsealed.remove(&origin);
                     return None;
                 }

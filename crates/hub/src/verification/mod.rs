@@ -321,19 +321,19 @@ fn step(
     let sealed = followed.follower.sealed();
     let newest = view.newest_line()?;
     let unsealed_bytes = view.unsealed_bytes(sealed.as_ref());
-    let mut seal = Seal::of(followed.generation, &report, newest, unsealed_bytes, now_us());
-    settle(followed, &mut seal);
-    Ok(Some(seal))
+    let seal = Seal::of(followed.generation, &report, newest, unsealed_bytes, now_us());
+    Ok(settle(followed, seal))
 }
 
-/// Keeps the former state while a worse one may be only a file in transit.
-fn settle(followed: &mut Followed, seal: &mut Seal) {
+/// Keeps the former state while a worse one may be only a file in transit. The first one is not
+/// shown before it is certain.
+fn settle(followed: &mut Followed, mut seal: Seal) -> Option<Seal> {
     let is_doubtful = matches!(seal.state, SealState::Gap | SealState::Unsealed)
         || seal.state == SealState::Broken && seal.may_be_transit;
     if !is_doubtful || followed.shown == Some(seal.state) {
         followed.doubt = None;
         followed.shown = Some(seal.state);
-        return;
+        return Some(seal);
     }
     let since = match followed.doubt {
         Some((state, since)) if state == seal.state => since,
@@ -342,13 +342,12 @@ fn settle(followed: &mut Followed, seal: &mut Seal) {
     if since.elapsed() >= DOUBT {
         followed.doubt = None;
         followed.shown = Some(seal.state);
-        return;
+        return Some(seal);
     }
     followed.doubt = Some((seal.state, since));
-    if let Some(shown) = followed.shown {
-        seal.state = shown;
-        seal.message = "waiting for the rest of a file".to_owned();
-    }
+    seal.state = followed.shown?;
+    seal.message = "waiting for the rest of a file".to_owned();
+    Some(seal)
 }
 
 /// The root key that the origin began with. The first one counts from then on.

@@ -98,6 +98,8 @@ pub struct Seal {
     pub unsealed_bytes: u64,
     /// The newest entry is the checkpoint of an orderly stop.
     pub is_stopped: bool,
+    /// The newest entry announces a file that has not arrived yet.
+    pub awaits_file: bool,
     /// When it was verified, µs since 1970-01-01 UTC.
     pub verified_us: i64,
 }
@@ -112,8 +114,10 @@ impl Seal {
         unsealed_bytes: u64,
         now_us: i64,
     ) -> Self {
-        let worst = report.findings.iter().rev().max_by_key(|finding| finding.state);
-        let state = report.state();
+        // The file after a rotation arrives later, and how much later depends on the shipper.
+        let state = report.state_so_far();
+        let findings = || report.findings.iter().filter(|finding| finding.state <= state);
+        let worst = findings().rev().max_by_key(|finding| finding.state);
         let checkpoint = report.checkpoint.as_ref();
         let gaps = report.findings.iter().filter(|finding| finding.state == State::Gap).count();
         Self {
@@ -121,9 +125,9 @@ impl Seal {
             state: SealState::of(state),
             word: state.word(),
             message: worst.map(ToString::to_string).unwrap_or_default(),
-            // A rotated file whose successor has not arrived yet.
             may_be_transit: state == State::Truncated,
-            findings: report.findings.iter().take(FINDINGS_MAX).map(ToString::to_string).collect(),
+            awaits_file: report.awaits_file,
+            findings: findings().take(FINDINGS_MAX).map(ToString::to_string).collect(),
             checkpoint: checkpoint.map(|(checkpoint, _)| (checkpoint.seq, checkpoint.time_s)),
             checkpoint_note: checkpoint.map(|(_, note)| note.clone()),
             sealed_seq: report.last_seq,

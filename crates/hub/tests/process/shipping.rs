@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use tacho_chain::entry::CheckpointReason;
 use tacho_chain::verify::{self, Options, State};
 
@@ -193,6 +193,30 @@ fn a_log_is_verified_while_it_arrives() {
     let metrics = hub.get("/metrics", &token);
     assert!(metrics.contains("tacho_hub_verified_seq{server=\"db1\"} 7\n"), "{metrics}");
     assert!(metrics.contains("tacho_hub_seal_ok{server=\"db1\"} 1\n"), "{metrics}");
+}
+
+/// The file that follows is written later, and arrives when the shipper has it.
+#[test]
+fn a_log_that_ends_with_a_rotation_is_not_broken() {
+    let mut hub = Hub::start();
+    let token = hub.token(&["--role", "viewer"]);
+    let mut recorder = Recorder::new(1);
+    recorder.lines(3);
+    recorder.rotate();
+    let (stem, _) = recorder.dir.0.keys().next_back().unwrap().rsplit_once('.').unwrap();
+    let stem = stem.to_owned();
+    recorder.dir.0.retain(|name, _| !name.starts_with(&stem));
+    let log = Log::new(recorder);
+    log.save();
+    Shipping::start(&hub, log.path(), "db1", true).finish();
+    for _ in 0..2 {
+        let seen = wait_for(&hub, &token, |it| !it["seal"].is_null());
+        assert_eq!((&seen["seal"], &seen["gaps"]), (&json!("sealed"), &json!(0)), "{seen}");
+        let alerts = hub.get("/api/v1/alerts", &token);
+        assert!(!alerts.contains("seal_broken"), "{alerts}");
+        hub.kill();
+        hub.spawn(&[]);
+    }
 }
 
 #[test]

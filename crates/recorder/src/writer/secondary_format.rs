@@ -317,6 +317,8 @@ impl SecondaryFormat {
 
     fn start<F: Fs>(&mut self, mut files: Files<F>, plan: Plan) -> std::io::Result<()> {
         let needed_from = files.oldest().unwrap_or(plan.current);
+        // Known before the thread's first step, which may take long: never less than is left.
+        let behind_bytes = files.behind_bytes(plan.current);
         self.needed_from = Some(needed_from);
         self.sent = None;
         let link = Arc::new(Link {
@@ -326,7 +328,7 @@ impl SecondaryFormat {
                 end_by_us: None,
                 removed_up_to: None,
                 needed_from,
-                behind_bytes: 0,
+                behind_bytes,
                 held_up: None,
                 messages: Vec::new(),
             }),
