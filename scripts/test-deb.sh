@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs the packages of scripts/deb.sh into a clean Debian, reads manual pages and completions as
-# a user does, starts its server, records a statement, and purges the packages. Needs root, for the
-# chroot, and some 700 MB for a while.
+# a user does, starts its server, records a statement, ships the log to the hub, and purges the
+# packages. Needs root, for the chroot, and some 900 MB for a while.
 #
 #   scripts/test-deb.sh [mariadb | mariadb-11.8 | mysql-9.7 | mysql-8.0]
 #
@@ -64,18 +64,25 @@ else
 fi
 packages=(
     "build/deb/tacho_${version}_$architecture.deb"
+    "build/deb/tacho-hub_${version}_$architecture.deb"
     "build/deb/${package}_$version+$family${series}_$architecture.deb"
 )
 lintian --no-cfg --allow-root --fail-on error,warning "${packages[@]}" ||
     fail "lintian has something to say about the packages"
 
+# shellcheck source=scripts/test-deb-hub.sh
+. scripts/test-deb-hub.sh
+
 work=$(mktemp -d /var/tmp/tacho-deb.XXXXXX)
 root=$work/root
 server=
 cleanup() {
-    if [ -n "$server" ] && kill "$server" 2>/dev/null; then
-        wait "$server" || true
-    fi
+    local process
+    for process in $server $hub; do
+        if kill "$process" 2>/dev/null; then
+            wait "$process" || true
+        fi
+    done
     # The mounts first: their contents must not be removed.
     umount "$root/dev/shm" "$root/proc" 2>/dev/null || true
     if mountpoint -q "$root/proc"; then
@@ -160,7 +167,10 @@ inside sh -c 'apt-get install -y -q --no-install-recommends "$@" /tmp/*.deb' sh 
     fail "the packages cannot be installed"
 }
 inside tacho --version
-scripts/check-links.py "$root/usr/share/doc/tacho" || fail "a guide has a dead link"
+inside tacho-hub --version
+for documents in tacho tacho-hub; do
+    scripts/check-links.py "$root/usr/share/doc/$documents" || fail "a guide has a dead link"
+done
 
 # Without root, and without the environment of this script.
 as_user() { chroot --userspec=nobody:nogroup "$root" env -i PATH=/usr/bin:/bin LC_ALL=C.UTF-8 "$@"; }
@@ -188,7 +198,7 @@ completions() {
     [ "$found" = tail ] || fail "bash completes \"tacho ta\" with: $found"
 }
 units() {
-    local unit problems names=(tacho-recorder tacho-ship tacho-syslog)
+    local unit problems names=(tacho-recorder tacho-ship tacho-syslog tacho-hub)
     # With its drop-in. The package that this script makes of MySQL 8.0 has no unit.
     [ "$release" = mysql-8.0 ] || names+=("$family")
     for unit in "${names[@]}"; do
@@ -281,6 +291,9 @@ has "SELECT 'after a restart'"
 key=$(sed -n '0,/"signing_key"/s/.*"signing_key":"\([^"]*\)".*/\1/p' "$work/log")
 inside tacho verify --key "$key" "$log" || fail "the log does not verify"
 
+echo "test-deb.sh: the hub"
+test_hub "$log"
+
 echo "test-deb.sh: removing them"
 if [ "$kind" = component ]; then
     start
@@ -288,13 +301,13 @@ if [ "$kind" = component ]; then
     stop
 fi
 # The log and the key, with their contents.
-kept() { (cd "$root" && find ".$log" var/lib/mysql/tacho-signing.key -type f -exec sha256sum {} + | sort -k 2); }
+kept() { (cd "$root" && find ".$log" var/lib/mysql/tacho-signing.key var/lib/tacho-hub/replica -type f -exec sha256sum {} + | sort -k 2); }
 # Everything that a unit has in /etc/systemd is a link.
 enabled() { find "$root/etc/systemd" -name 'tacho-*'; }
-inside systemctl --quiet enable tacho-recorder tacho-ship tacho-syslog
-[ "$(enabled | wc -l)" -eq 3 ] || fail "the units cannot be enabled"
+inside systemctl --quiet enable tacho-recorder tacho-ship tacho-syslog tacho-hub
+[ "$(enabled | wc -l)" -eq 4 ] || fail "the units cannot be enabled"
 kept >"$work/before"
-inside apt-get purge -y -qq tacho "$package" </dev/null >"$work/purge.log" 2>&1 ||
+inside apt-get purge -y -qq tacho tacho-hub "$package" </dev/null >"$work/purge.log" 2>&1 ||
     fail "they cannot be removed: $(tail -5 "$work/purge.log")"
 [ ! -e "$root$options" ] || fail "the option file is still there"
 [ -z "$(enabled)" ] || fail "links of units are left: $(enabled)"

@@ -255,7 +255,8 @@ fn two_hubs_have_everything() {
     running.wait_for_more(300);
     one.process().kill9().expect("was alive");
     let client = two.client("auditor").expect("a token");
-    let before = client.server(SERVER).expect("an answer").map(|state| state["landed_seq"].as_u64());
+    let before =
+        client.server(SERVER).expect("an answer").map(|state| state["landed_seq"].as_u64());
     running.wait_for_more(300);
     wait::until("the other hub receives", || {
         client.server(SERVER).expect("an answer").map(|state| state["landed_seq"].as_u64()) > before

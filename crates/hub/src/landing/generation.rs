@@ -63,6 +63,7 @@ impl Replica {
             let name = name.to_string();
             std::fs::hard_link(self.path().join(&name), unfinished.join(&name))?;
         }
+        self.link_empty_files(offsets.keys(), &unfinished)?;
         sync_directory(&unfinished)?;
         let beginning = Beginning { time_us: now_us, request: request.clone() };
         write_json(&self.root, &format!("{next}.json"), &beginning)?;

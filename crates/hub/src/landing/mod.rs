@@ -19,6 +19,7 @@
 //! commit of the file system's journal, which is faster than one thread that collects them.
 
 mod body;
+mod empty;
 mod ends;
 pub mod feed;
 mod generation;

@@ -279,6 +279,9 @@ impl Replica {
         }
         self.require_space(reserve, bytes.len() as u64)?;
         self.sync_name()?;
+        if is_new {
+            self.make_empty_file(name, bytes)?;
+        }
         let offset = self.offset(name);
         self.make_alone(name, reserve, bytes.len() as u64)?;
         self.appending.note(&self.root, self.generation, name)?;
@@ -365,7 +368,7 @@ impl Replica {
     }
 }
 
-fn options() -> OpenOptions {
+pub(super) fn options() -> OpenOptions {
     let mut options = OpenOptions::new();
     options.read(true).write(true).mode(0o600);
     options.custom_flags(OFlags::NOFOLLOW.bits().cast_signed());

@@ -95,9 +95,23 @@ fn newline_before(file: &File, before: u64) -> io::Result<Option<u64>> {
     Ok(None)
 }
 
+impl View<'_> {
+    /// The empty log file that a sidecar belongs to: it is there, and nothing of it is to arrive.
+    fn empty_file_of(&self, name: &FileName) -> Option<FileName> {
+        let FileName::Chain(stem) = name else { return None };
+        let lines = FileName::Lines(stem.clone());
+        let is_empty = || {
+            let file = std::fs::metadata(self.directory.join(lines.to_string()));
+            file.is_ok_and(|file| file.len() == 0)
+        };
+        (!self.lengths.contains_key(&lines) && is_empty()).then_some(lines)
+    }
+}
+
 impl Directory for View<'_> {
     fn names(&self) -> io::Result<Vec<String>> {
-        Ok(self.lengths.keys().map(ToString::to_string).collect())
+        let empty = self.lengths.keys().filter_map(|name| self.empty_file_of(name));
+        Ok(self.lengths.keys().cloned().chain(empty).map(|name| name.to_string()).collect())
     }
 
     fn open(&self, name: &str) -> io::Result<Box<dyn Read + '_>> {
@@ -114,6 +128,12 @@ impl GrowingDirectory for View<'_> {
     fn open_from(&self, name: &str, offset: u64) -> io::Result<Box<dyn Read + '_>> {
         let length = self.length(name);
         if length == 0 {
+            if let Ok(FileName::Lines(stem)) = name.parse()
+                && self.lengths.contains_key(&FileName::Chain(stem.clone()))
+                && self.empty_file_of(&FileName::Chain(stem)).is_some()
+            {
+                return Ok(Box::new(io::empty()));
+            }
             // With a number of the operating system: not a fault of the content.
             return Err(io::Error::from(rustix::io::Errno::NOENT));
         }
@@ -123,7 +143,9 @@ impl GrowingDirectory for View<'_> {
     }
 
     fn news(&self) -> io::Result<Vec<String>> {
-        Ok(self.news.to_vec())
+        let chains = self.news.iter().filter_map(|name| name.parse().ok());
+        let empty = chains.filter_map(|name| self.empty_file_of(&name));
+        Ok(self.news.iter().cloned().chain(empty.map(|name| name.to_string())).collect())
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 use tacho_chain::entry::CheckpointReason;
 use tacho_chain::verify::{self, Options, State};
 
@@ -120,7 +120,8 @@ fn nothing_is_lost_when_the_hub_is_killed() {
     assert_eq!(verdict.problem_count, 0, "{said}");
     let replica = hub.replica("db1", 1);
     assert_same(&directory, &replica);
-    assert_eq!(log.verify(&replica).state(), State::Ok);
+    let report = log.verify(&replica);
+    assert_eq!(report.state(), State::Ok, "{:#?}", report.findings);
     assert!(!hub.replica("db1", 2).exists());
 }
 
@@ -145,17 +146,21 @@ fn a_full_disk_is_waited_for() {
 }
 
 /// What the hub says of a server.
-fn server(hub: &Hub, token: &str) -> Value {
+fn server(hub: &Hub, token: &str, name: &str) -> Value {
     let answer = hub.get("/api/v1/servers", token);
     let (_, body) = answer.split_once("\r\n\r\n").unwrap();
     let servers: Value = serde_json::from_str(body).expect(&answer);
-    servers.as_array().unwrap().iter().find(|it| it["server"] == "db1").cloned().unwrap_or_default()
+    servers.as_array().unwrap().iter().find(|it| it["server"] == name).cloned().unwrap_or_default()
 }
 
-/// Waits until the hub says so. The test's own time limit ends it otherwise.
+/// Waits until the hub says so of db1. The test's own time limit ends it otherwise.
 fn wait_for(hub: &Hub, token: &str, is_so: impl Fn(&Value) -> bool) -> Value {
+    wait_for_server(hub, token, "db1", is_so)
+}
+
+fn wait_for_server(hub: &Hub, token: &str, name: &str, is_so: impl Fn(&Value) -> bool) -> Value {
     loop {
-        let server = server(hub, token);
+        let server = server(hub, token, name);
         if is_so(&server) {
             return server;
         }
@@ -195,25 +200,38 @@ fn a_log_is_verified_while_it_arrives() {
     assert!(metrics.contains("tacho_hub_seal_ok{server=\"db1\"} 1\n"), "{metrics}");
 }
 
-/// The file that follows is written later, and arrives when the shipper has it.
+/// The file that follows is empty until there is a line, and its files arrive when the shipper has
+/// them.
 #[test]
 fn a_log_that_ends_with_a_rotation_is_not_broken() {
     let mut hub = Hub::start();
     let token = hub.token(&["--role", "viewer"]);
-    let mut recorder = Recorder::new(1);
-    recorder.lines(3);
-    recorder.rotate();
-    let (stem, _) = recorder.dir.0.keys().next_back().unwrap().rsplit_once('.').unwrap();
-    let stem = stem.to_owned();
-    recorder.dir.0.retain(|name, _| !name.starts_with(&stem));
-    let log = Log::new(recorder);
-    log.save();
-    Shipping::start(&hub, log.path(), "db1", true).finish();
+    for (server, has_next) in [("db1", true), ("db2", false)] {
+        let mut recorder = Recorder::new(1);
+        recorder.lines(3);
+        recorder.rotate();
+        if !has_next {
+            let is_newest = |name: &str| name.contains("-000002.");
+            recorder.dir.0.retain(|name, _| !is_newest(name));
+        }
+        let log = Log::new(recorder);
+        Shipping::start(&hub, log.path(), server, true).finish();
+        if has_next {
+            let mut names: Vec<String> = std::fs::read_dir(hub.replica(server, 1))
+                .unwrap()
+                .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+                .collect();
+            names.sort();
+            assert!(names.iter().eq(log.recorder.dir.0.keys()), "{names:?}");
+        }
+    }
     for _ in 0..2 {
-        let seen = wait_for(&hub, &token, |it| !it["seal"].is_null());
-        assert_eq!((&seen["seal"], &seen["gaps"]), (&json!("sealed"), &json!(0)), "{seen}");
+        for name in ["db1", "db2"] {
+            let seen = wait_for_server(&hub, &token, name, |it| !it["seal"].is_null());
+            assert_eq!((&seen["seal"], &seen["gaps"]), (&"sealed".into(), &0.into()), "{seen}");
+        }
         let alerts = hub.get("/api/v1/alerts", &token);
-        assert!(!alerts.contains("seal_broken"), "{alerts}");
+        assert!(!alerts.contains("seal_broken") && !alerts.contains("gap"), "{alerts}");
         hub.kill();
         hub.spawn(&[]);
     }
