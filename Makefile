@@ -15,10 +15,13 @@ export TACHO_SERVER = $(SERVER)
 # Where setup.sh puts Rust, if it had to; the shell that called make may not know yet.
 export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH)
 
+# A step of make test.
+STEP := scripts/steps.sh run
+
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help build build-mysql run test test-all check-deep test-this test-server test-mysql test-mtr test-pauses test-asan setup-mysql ui ui-check ui-test deb test-deb lint deny site bench fuzz crash loom proof miri install uninstall clean cargo setup-run setup-test setup-bench
+.PHONY: help build build-mysql run test test-all check-deep test-this lane-crates lane-servers test-server test-mysql test-mtr test-pauses test-asan setup-mysql ui ui-check ui-test deb test-deb lint deny site bench fuzz crash loom proof miri install uninstall clean cargo setup-run setup-test setup-bench
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -49,29 +52,37 @@ test-all: PASS = all
 test-all: export TACHO_ALL_SERVERS = 1
 test-all: test-this ## Run all tests, with all servers
 
-test-this: STEP = scripts/steps.sh run
+# One core is idle while a test waits for its server: two lanes, with the binaries of both built
+# before, because cargo locks its directory while it builds.
 test-this: setup-test build
 	@scripts/left-out.sh begin
 	@scripts/steps.sh begin
-	@$(STEP) clones scripts/test-clones.sh
+	@$(STEP) compile cargo test --workspace --exclude tacho-tidy --no-run
+	@$(MAKE) --no-print-directory -j2 PASS=$(PASS) lane-crates lane-servers
+	@scripts/crate-cache.py save
+	@scripts/left-out.sh show
+	@scripts/steps.sh show
+
+lane-crates:
 	@$(STEP) plugin-symbols scripts/plugin-symbols.sh
 	@$(STEP) install scripts/test-install.sh
-	@$(STEP) proof scripts/proof.sh --self-test
-	@$(STEP) detector tests/preload/self_test.sh
-	@$(STEP) instructions scripts/instructions.py
-	@$(STEP) figures adapters/mariadb/tests/figures/run.py kinds quick
-	@$(STEP) crates cargo test --workspace --exclude tacho-tests --exclude tacho-tidy --no-fail-fast
+	@# They mostly wait for processes.
+	@RUST_TEST_THREADS=4 $(STEP) crates cargo test --workspace --exclude tacho-tests --exclude tacho-tidy --no-fail-fast
 	@$(STEP) harness cargo test -p tacho-tests --lib --bins
 	@$(STEP) examples cargo test -p tacho-tests --doc
+	@$(STEP) clones scripts/test-clones.sh
+	@$(STEP) proof scripts/proof.sh --self-test
+	@$(STEP) detector tests/preload/self_test.sh
+	@$(STEP) loom scripts/loom.sh
+
+lane-servers:
+	@$(STEP) instructions scripts/instructions.py
+	@$(STEP) figures adapters/mariadb/tests/figures/run.py kinds quick
 	@$(STEP) mariadb scripts/test-server.sh mariadb $(if $(filter all,$(PASS)),all,usual)
 	@$(STEP) mtr scripts/mtr.sh
 	@TACHO_PASS=$(PASS) $(STEP) mariadb-11.8 scripts/test-release.sh mariadb-11.8
 	@TACHO_PASS=$(PASS) $(STEP) mysql-9.7 scripts/test-release.sh mysql-9.7
 	@TACHO_PASS=$(PASS) $(STEP) mysql-8.0 scripts/test-release.sh mysql-8.0
-	@$(STEP) loom scripts/loom.sh
-	@scripts/crate-cache.py save
-	@scripts/left-out.sh show
-	@scripts/steps.sh show
 else ifeq ($(FAMILY),mysql)
 test test-all: setup-test build
 	TACHO_ALL_SERVERS=1 scripts/test-release.sh $(SERVER)

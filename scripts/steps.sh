@@ -1,32 +1,52 @@
 #!/usr/bin/env bash
-# The steps of make test: each is run, whatever the result of those before it, so that one run
-# reports everything that is wrong. The results and times are in build/steps.
+# The steps of make test. Each is run, whatever the result of the others, so that one run reports
+# everything that is wrong. The output of each is in build/steps/NAME.log.
 #
-#   scripts/steps.sh begin              a new run: an empty list
-#   scripts/steps.sh run NAME COMMAND   runs a command as the step NAME
-#   scripts/steps.sh show               prints the list; the exit code is 1 if a step failed
+#   scripts/steps.sh begin               a new run: an empty list
+#   scripts/steps.sh run NAME COMMAND    runs a command as the step NAME; TACHO_VERBOSE=1 shows its
+#                                        output, too
+#   scripts/steps.sh show                prints the list, and the ends of the output of steps that
+#                                        failed; the exit code is 1 if there are some
 set -euo pipefail
-list=$(dirname "$0")/../build/steps
+directory=$(dirname "$0")/../build/steps
+list=$directory/list
+# Enough for the failures of a test program, which are at its end.
+tail_lines=200
+
+run() {
+    local name=$1 log=$directory/$1.log begin=$SECONDS result=passed line
+    shift
+    echo "          $name: $*"
+    if [ "${TACHO_VERBOSE:-}" = 1 ]; then
+        "$@" 2>&1 </dev/null | tee "$log" || result=FAILED
+    else
+        "$@" >"$log" 2>&1 </dev/null || result=FAILED
+    fi
+    line=$(printf '%s  %4d s  %s' "$result" $((SECONDS - begin)) "$name")
+    echo "$line"
+    # One short write: two steps may end at the same moment.
+    echo "$line" >>"$list"
+}
+
+show() {
+    local name failed
+    failed=$(sed -n 's/^FAILED.* //p' "$list")
+    for name in $failed; do
+        printf '\n== the end of build/steps/%s.log\n' "$name"
+        tail -n "$tail_lines" "$directory/$name.log"
+    done
+    printf '\n== steps\n'
+    cat "$list"
+    [ -z "$failed" ]
+}
 
 case ${1:-} in
     begin)
-        mkdir -p "${list%/*}"
+        rm -rf "$directory"
+        mkdir -p "$directory"
         : >"$list"
         ;;
-    run)
-        name=$2
-        shift 2
-        begin=$SECONDS
-        printf '\n== %s: %s\n' "$name" "$*"
-        result=passed
-        "$@" || result=FAILED
-        printf '%s  %4d s  %s\n' "$result" $((SECONDS - begin)) "$name" | tee -a "$list"
-        ;;
-    show)
-        printf '\n== steps\n'
-        cat "$list"
-        ! grep -q '^FAILED' "$list"
-        ;;
+    run | show) "$@" ;;
     *)
         sed -n '2,/^set/s/^# \{0,1\}//p' "$0" >&2
         exit 2
