@@ -117,7 +117,7 @@ CONTROL
 # The hub, with the library of DuckDB that its query processes load.
 hub_package() {
     local root=$work/tacho-hub
-    stage_hub "$root" /usr
+    stage_hub "$root" /usr vendor-completions
     scripts_of tacho-hub hub
     documents tacho-hub "$version"
     # libduckdb.so is built by its own project and is not linked, so its dependencies are not those

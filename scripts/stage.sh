@@ -9,11 +9,26 @@ strip_file() { strip --strip-unneeded --remove-section=.comment --remove-section
 # placed PREFIX: a text from the standard input, with the places of this installation.
 placed() { sed "s#/usr/bin/tacho#$1/bin/tacho#g; s#/usr/share/#$1/share/#g"; }
 
+# stage_manual COMMAND SHARE PREFIX ZSH: manual pages and completions.
+stage_manual() {
+    local command=$1 share=$2 prefix=$3 zsh=$4 file shell
+    build/bin/"$command" man --output "$share/man/man1"
+    for file in "$share"/man/man1/tacho*.1; do
+        placed "$prefix" <"$file" | gzip -9n >"$file.gz"
+        rm "$file"
+    done
+    for shell in "bash:bash-completion/completions/$command" "zsh:zsh/$zsh/_$command" \
+        "fish:fish/vendor_completions.d/$command.fish"; do
+        install -d "$(dirname "$share/${shell#*:}")"
+        build/bin/"$command" completions "${shell%%:*}" >"$share/${shell#*:}"
+    done
+}
+
 # stage_command ROOT PREFIX ZSH: the command, manual pages, completions, units and guides. ZSH is
 # the folder below PREFIX/share/zsh where that shell looks for completions.
 stage_command() {
     local root=$1 prefix=$2 zsh=$3
-    local share=$root$prefix/share file shell
+    local share=$root$prefix/share file
     install -D -m 755 build/bin/tacho "$root$prefix/bin/tacho"
     strip_file "$root$prefix/bin/tacho"
 
@@ -22,16 +37,7 @@ stage_command() {
     for file in tacho-recorder.service tacho-ship.service tacho-syslog.service; do
         placed "$prefix" <"packaging/$file" >"$root$prefix/lib/systemd/system/$file"
     done
-    build/bin/tacho man --output "$share/man/man1"
-    for file in "$share"/man/man1/tacho*.1; do
-        placed "$prefix" <"$file" | gzip -9n >"$file.gz"
-        rm "$file"
-    done
-    for shell in bash:bash-completion/completions/tacho "zsh:zsh/$zsh/_tacho" \
-        fish:fish/vendor_completions.d/tacho.fish; do
-        install -d "$(dirname "$share/${shell#*:}")"
-        build/bin/tacho completions "${shell%%:*}" >"$share/${shell#*:}"
-    done
+    stage_manual tacho "$share" "$prefix" "$zsh"
 
     # As they are in the repository, so that their links hold.
     install -d "$share/doc/tacho"
@@ -43,19 +49,20 @@ stage_command() {
     find "$share/doc/tacho" -type d -exec chmod 755 {} +
 }
 
-# stage_hub ROOT PREFIX: the hub, the library that it loads, its unit and its guides.
+# stage_hub ROOT PREFIX ZSH: the hub, the library that it loads, its unit, manual and guides.
 stage_hub() {
-    local root=$1 prefix=$2
+    local root=$1 prefix=$2 zsh=$3
     local documents=$root$prefix/share/doc/tacho-hub page
     install -D -m 755 build/bin/tacho-hub "$root$prefix/bin/tacho-hub"
     strip_file "$root$prefix/bin/tacho-hub"
-    install -D -m 644 build/bin/libduckdb.so "$root$prefix/lib/tachograph/libduckdb.so"
+    stage_library build/bin/libduckdb.so "$root" "$prefix/lib/tachograph"
+    stage_manual tacho-hub "$root$prefix/share" "$prefix" "$zsh"
     install -d "$root$prefix/lib/systemd/system" "$documents"
     placed "$prefix" <packaging/tacho-hub.service >"$root$prefix/lib/systemd/system/tacho-hub.service"
     for page in hub search web-ui; do
         cp "docs/guide/$page.md" "$documents/"
     done
-    find "$documents" "$root$prefix/lib/systemd" -type f -exec chmod 644 {} +
+    find "$root$prefix/share" "$root$prefix/lib/systemd" -type f -exec chmod 644 {} +
 }
 
 # stage_library FILE ROOT DIRECTORY

@@ -33,6 +33,18 @@ pub enum Command {
     Sql(SqlArgs),
     /// Build the index again from the replica; the hub must not run
     Reindex(DataArgs),
+    /// Print the completion script of a shell
+    Completions {
+        /// The shell
+        shell: tacho_manual::Shell,
+    },
+    /// Write the manual pages
+    Man {
+        /// Directory for one page per command, which is made if necessary [default: the main page
+        /// to stdout]
+        #[arg(long, short, value_name = "DIR")]
+        output: Option<PathBuf>,
+    },
     /// Run queries of the hub
     #[command(hide = true)]
     QueryWorker,

@@ -33,6 +33,7 @@ pub mod index;
 pub mod landing;
 pub mod listener;
 pub mod local;
+pub mod manual;
 pub mod roles;
 pub mod say;
 pub mod state;

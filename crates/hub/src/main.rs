@@ -3,9 +3,10 @@
 use std::io::Write as _;
 use std::process::ExitCode;
 
-use clap::Parser as _;
+use anyhow::Context as _;
+use clap::{CommandFactory as _, Parser as _};
 use tacho_hub::cli::{AccountCommand, Cli, Command, TokenCommand};
-use tacho_hub::commands;
+use tacho_hub::{commands, manual};
 
 fn main() -> ExitCode {
     match run(&Cli::parse()) {
@@ -24,6 +25,13 @@ fn run(cli: &Cli) -> anyhow::Result<()> {
         Command::Account(AccountCommand::Create(args)) => commands::account::create(args),
         Command::Sql(args) => commands::sql::run(args, &mut std::io::stdout().lock()),
         Command::Reindex(args) => commands::reindex::run(args, &mut std::io::stdout().lock()),
+        Command::Completions { shell } => {
+            tacho_manual::write_completions(*shell, &mut Cli::command())
+                .context("cannot write the completions")
+        }
+        Command::Man { output } => {
+            manual::manual().write_pages(output.as_deref()).context("cannot write the manual pages")
+        }
         Command::QueryWorker => Ok(tacho_query::run_worker()?),
         Command::Token(TokenCommand::Create(args)) => {
             writeln!(std::io::stdout(), "{}", commands::token::create(args)?)?;

@@ -75,7 +75,7 @@ pub enum Command {
     /// Write a shell completion script to stdout
     Completions {
         /// The shell to complete for
-        shell: clap_complete::Shell,
+        shell: tacho_manual::Shell,
     },
     /// Write the manual pages
     Man {

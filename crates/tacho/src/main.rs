@@ -30,6 +30,7 @@ use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 use anyhow::Context as _;
+use clap::CommandFactory as _;
 
 use arena::ArenaCommandError;
 use bench::BenchError;
@@ -138,11 +139,14 @@ fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
             Ok(ExitCode::SUCCESS)
         }
         Command::Completions { shell } => {
-            manual::write_completions(*shell).context("cannot write the completions")?;
+            tacho_manual::write_completions(*shell, &mut Cli::command())
+                .context("cannot write the completions")?;
             Ok(ExitCode::SUCCESS)
         }
         Command::Man { output } => {
-            manual::write_pages(output.as_deref()).context("cannot write the manual pages")?;
+            manual::manual()
+                .write_pages(output.as_deref())
+                .context("cannot write the manual pages")?;
             Ok(ExitCode::SUCCESS)
         }
     }

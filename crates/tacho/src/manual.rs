@@ -1,24 +1,9 @@
 //! Sections of the manual pages that the definition of the commands does not have.
 
-/// The directory of the guides; `scripts/install.sh` replaces it with that of the installation.
-pub const DOCUMENTS: &str = "/usr/share/doc/tacho";
+use clap::CommandFactory as _;
+use tacho_manual::{Fact, Facts, Manual};
 
-/// A term and its meaning.
-type Fact = (&'static str, &'static str);
-
-/// The contents of one page.
-pub struct Facts {
-    /// The name of the page.
-    name: &'static str,
-    /// Commands and what they do.
-    pub examples: &'static [Fact],
-    /// Files, in groups that pages share.
-    pub files: &'static [&'static [Fact]],
-    /// Pages of the same section.
-    pub see_also: &'static [&'static str],
-    /// The guide, below [`DOCUMENTS`].
-    pub guide: &'static str,
-}
+use crate::cli::Cli;
 
 const LOG: &[Fact] = &[(
     "/var/lib/mysql/tacho/audit-*.jsonl",
@@ -61,7 +46,8 @@ const MANUAL: &[Fact] = &[
     ("/usr/share/man/man1/tacho*.1.gz", "The manual pages."),
 ];
 
-const PAGES: &[Facts] = &[
+/// The pages of all commands.
+pub const PAGES: &[Facts] = &[
     Facts {
         name: "tacho",
         examples: &[
@@ -91,7 +77,7 @@ const PAGES: &[Facts] = &[
             "tacho-completions",
             "tacho-man",
         ],
-        guide: "README.md",
+        guide: "/usr/share/doc/tacho/README.md",
     },
     Facts {
         name: "tacho-tail",
@@ -109,7 +95,7 @@ const PAGES: &[Facts] = &[
         ],
         files: &[LOG],
         see_also: &["tacho", "tacho-convert", "tacho-slowlog", "tacho-digest"],
-        guide: "docs/guide/tail.md",
+        guide: "/usr/share/doc/tacho/docs/guide/tail.md",
     },
     Facts {
         name: "tacho-convert",
@@ -130,7 +116,7 @@ const PAGES: &[Facts] = &[
         ],
         files: &[LOG, SYSLOG],
         see_also: &["tacho", "tacho-tail", "tacho-slowlog"],
-        guide: "docs/guide/convert.md",
+        guide: "/usr/share/doc/tacho/docs/guide/convert.md",
     },
     Facts {
         name: "tacho-ship",
@@ -148,14 +134,14 @@ const PAGES: &[Facts] = &[
         ],
         files: &[LOG, SEAL, SHIP],
         see_also: &["tacho", "tacho-convert", "tacho-verify"],
-        guide: "docs/guide/ship.md",
+        guide: "/usr/share/doc/tacho/docs/guide/ship.md",
     },
     Facts {
         name: "tacho-slowlog",
         examples: &[],
         files: &[LOG],
         see_also: &["tacho", "tacho-convert", "tacho-digest", "pt-query-digest"],
-        guide: "docs/guide/convert.md",
+        guide: "/usr/share/doc/tacho/docs/guide/convert.md",
     },
     Facts {
         name: "tacho-verify",
@@ -171,7 +157,7 @@ const PAGES: &[Facts] = &[
         ],
         files: &[LOG, SEAL],
         see_also: &["tacho", "tacho-checkpoint", "tacho-keygen"],
-        guide: "docs/guide/verify.md",
+        guide: "/usr/share/doc/tacho/docs/guide/verify.md",
     },
     Facts {
         name: "tacho-checkpoint",
@@ -182,7 +168,7 @@ const PAGES: &[Facts] = &[
         )],
         files: &[SEAL],
         see_also: &["tacho", "tacho-verify", "tacho-keygen"],
-        guide: "docs/guide/verify.md",
+        guide: "/usr/share/doc/tacho/docs/guide/verify.md",
     },
     Facts {
         name: "tacho-keygen",
@@ -193,7 +179,7 @@ const PAGES: &[Facts] = &[
         )],
         files: &[KEY],
         see_also: &["tacho", "tacho-verify", "tacho-checkpoint"],
-        guide: "docs/guide/verify.md",
+        guide: "/usr/share/doc/tacho/docs/guide/verify.md",
     },
     Facts {
         name: "tacho-recover",
@@ -203,7 +189,7 @@ const PAGES: &[Facts] = &[
         ],
         files: &[LOG, ARENAS, KEY],
         see_also: &["tacho", "tacho-arena", "tacho-recorder"],
-        guide: "docs/guide/recover.md",
+        guide: "/usr/share/doc/tacho/docs/guide/recover.md",
     },
     Facts {
         name: "tacho-recorder",
@@ -218,7 +204,7 @@ const PAGES: &[Facts] = &[
             &[("tacho-recorder.service", "The systemd unit that runs this command.")],
         ],
         see_also: &["tacho", "tacho-recover", "tacho-arena"],
-        guide: "docs/guide/recorder.md",
+        guide: "/usr/share/doc/tacho/docs/guide/recorder.md",
     },
     Facts {
         name: "tacho-arena",
@@ -235,7 +221,7 @@ const PAGES: &[Facts] = &[
         ],
         files: &[ARENAS],
         see_also: &["tacho", "tacho-recover", "tacho-recorder"],
-        guide: "docs/guide/arena.md",
+        guide: "/usr/share/doc/tacho/docs/guide/arena.md",
     },
     Facts {
         name: "tacho-bench",
@@ -255,7 +241,7 @@ const PAGES: &[Facts] = &[
             OPTION_FILES,
         ],
         see_also: &["tacho", "tacho-pmp", "sysbench"],
-        guide: "docs/guide/benchmark.md",
+        guide: "/usr/share/doc/tacho/docs/guide/benchmark.md",
     },
     Facts {
         name: "tacho-pmp",
@@ -268,7 +254,7 @@ const PAGES: &[Facts] = &[
         ],
         files: &[&[("/proc/PID", "The threads of the server.")], OPTION_FILES],
         see_also: &["tacho", "tacho-pmp-diff", "tacho-bench", "perf"],
-        guide: "docs/guide/pmp.md",
+        guide: "/usr/share/doc/tacho/docs/guide/pmp.md",
     },
     Facts {
         name: "tacho-pmp-diff",
@@ -278,14 +264,14 @@ const PAGES: &[Facts] = &[
         )],
         files: &[&[("before, after", "Directories that tacho-pmp(1) wrote with --output.")]],
         see_also: &["tacho", "tacho-pmp"],
-        guide: "docs/guide/pmp.md",
+        guide: "/usr/share/doc/tacho/docs/guide/pmp.md",
     },
     Facts {
         name: "tacho-digest",
         examples: &[],
         files: &[LOG],
         see_also: &["tacho", "tacho-tail", "tacho-slowlog"],
-        guide: "docs/guide/digest.md",
+        guide: "/usr/share/doc/tacho/docs/guide/digest.md",
     },
     Facts {
         name: "tacho-migrate",
@@ -302,7 +288,7 @@ const PAGES: &[Facts] = &[
         ],
         files: &[OPTION_FILES],
         see_also: &["tacho", "tacho-convert"],
-        guide: "docs/guide/migrate.md",
+        guide: "/usr/share/doc/tacho/docs/guide/migrate.md",
     },
     Facts {
         name: "tacho-completions",
@@ -312,7 +298,7 @@ const PAGES: &[Facts] = &[
         )],
         files: &[MANUAL],
         see_also: &["tacho", "tacho-man"],
-        guide: "docs/guide/install.md",
+        guide: "/usr/share/doc/tacho/docs/guide/install.md",
     },
     Facts {
         name: "tacho-man",
@@ -322,27 +308,26 @@ const PAGES: &[Facts] = &[
         )],
         files: &[MANUAL],
         see_also: &["tacho", "tacho-completions", "man"],
-        guide: "docs/guide/install.md",
+        guide: "/usr/share/doc/tacho/docs/guide/install.md",
     },
 ];
 
-/// The contents for the command `name`; if it has none of its own, those that all share.
-pub fn of(name: &str) -> &'static Facts {
-    PAGES.iter().find(|page| page.name == name).unwrap_or(&PAGES[0])
+/// The manual of `tacho`.
+#[must_use]
+pub fn manual() -> Manual {
+    Manual::new(Cli::command(), PAGES)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::Cli;
-    use crate::manual::{built, page, with_subcommands};
     use clap::Parser as _;
 
     #[test]
     fn each_command_has_facts_and_no_other() {
-        let command = built();
+        let manual = manual();
         let mut names: Vec<&str> =
-            with_subcommands(&command).iter().map(|command| page::name(command)).collect();
+            manual.commands().iter().map(|command| tacho_manual::name(command)).collect();
         let mut known: Vec<&str> = PAGES.iter().map(|page| page.name).collect();
         names.sort_unstable();
         known.sort_unstable();

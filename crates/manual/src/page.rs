@@ -7,8 +7,8 @@ use clap::Command;
 use clap_mangen::Man;
 use clap_mangen::roff::{Roff, bold, roman};
 
-use super::facts::{self, Facts};
-use super::notes::{Block, Item, Notes, capitalized};
+use crate::facts::Facts;
+use crate::notes::{Block, Item, Notes, capitalized};
 
 /// For commands whose `--help` does not list their exit codes.
 const EXIT: &[(&str, &str)] = &[("0", "fine"), ("1", "the command failed"), ("2", "wrong usage")];
@@ -17,6 +17,7 @@ const EXIT: &[(&str, &str)] = &[("0", "fine"), ("1", "the command failed"), ("2"
 const LINE_MAX: usize = 64;
 
 /// The name of the page of `command`, for example `tacho-tail`.
+#[must_use]
 pub fn name(command: &Command) -> &str {
     command.get_display_name().unwrap_or_else(|| command.get_name())
 }
@@ -25,13 +26,12 @@ pub fn name(command: &Command) -> &str {
 ///
 /// # Errors
 /// None: it writes to memory.
-pub fn render(command: &Command) -> io::Result<Vec<u8>> {
+pub fn render(command: &Command, facts: &Facts) -> io::Result<Vec<u8>> {
     let version = command.get_version().unwrap_or_default();
     let man =
         Man::new(command.clone()).source(format!("Tachograph {version}")).manual("Tachograph");
     let help = command.get_after_long_help().or_else(|| command.get_after_help());
     let notes = Notes::parse(&help.map(ToString::to_string).unwrap_or_default());
-    let facts = facts::of(name(command));
 
     let mut page = Vec::new();
     man.render_title(&mut page)?;
@@ -156,7 +156,7 @@ fn see_also(roff: &mut Roff, facts: &Facts) {
     }
     roff.text(line);
     roff.control("PP", []);
-    roff.text([roman(format!("The guide: {}/{}", facts::DOCUMENTS, facts.guide))]);
+    roff.text([roman(format!("The guide: {}", facts.guide))]);
 }
 
 #[cfg(test)]

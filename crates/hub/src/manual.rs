@@ -1,0 +1,167 @@
+//! Sections of the manual pages that the definition of the commands does not have.
+
+use clap::CommandFactory as _;
+use tacho_manual::{Fact, Facts, Manual};
+
+use crate::cli::Cli;
+
+const DATA: &[Fact] = &[
+    (
+        "/var/lib/tacho-hub",
+        "The data of the hub that the systemd unit starts: the copies of the logs in replica, the \
+         index in store, accounts, tokens and alerts in hub.sqlite.",
+    ),
+    ("/usr/lib/tachograph/libduckdb.so", "DuckDB, which the query processes load."),
+];
+const SERVICE: &[Fact] = &[
+    ("tacho-hub.service", "The systemd unit."),
+    ("/etc/default/tacho-hub", "Its options: TACHO_HUB_OPTIONS."),
+];
+const PAGES_AND_COMPLETIONS: &[Fact] = &[
+    ("/usr/share/bash-completion/completions/tacho-hub", "The completion script for bash."),
+    ("/usr/share/man/man1/tacho-hub*.1.gz", "The manual pages."),
+];
+const HUB: &str = "/usr/share/doc/tacho-hub/hub.md";
+const SEARCH: &str = "/usr/share/doc/tacho-hub/search.md";
+
+/// The pages of all commands.
+pub const PAGES: &[Facts] = &[
+    Facts {
+        name: "tacho-hub",
+        examples: &[("tacho-hub serve --data /var/lib/tacho-hub", "Start a hub")],
+        files: &[DATA, SERVICE],
+        see_also: &["tacho-hub-serve", "tacho-hub-token-create", "tacho-hub-sql", "tacho-ship"],
+        guide: HUB,
+    },
+    Facts {
+        name: "tacho-hub-serve",
+        examples: &[
+            (
+                "tacho-hub serve --data hub --log db1=/var/lib/mysql/tacho",
+                "Serve the log of this machine, without a shipper",
+            ),
+            (
+                "tacho-hub serve --data /var/lib/tacho-hub --listen 0.0.0.0:7780 \\\n    \
+                 --tls-cert hub.pem --tls-key hub.key",
+                "Receive the logs of other machines",
+            ),
+        ],
+        files: &[DATA, SERVICE],
+        see_also: &["tacho-hub", "tacho-hub-account-create", "tacho-ship"],
+        guide: HUB,
+    },
+    Facts {
+        name: "tacho-hub-account",
+        examples: &[],
+        files: &[DATA],
+        see_also: &["tacho-hub", "tacho-hub-account-create", "tacho-hub-token"],
+        guide: HUB,
+    },
+    Facts {
+        name: "tacho-hub-account-create",
+        examples: &[(
+            "tacho-hub account create --data hub --role auditor ann <password.txt",
+            "Make an account for a person",
+        )],
+        files: &[DATA],
+        see_also: &["tacho-hub", "tacho-hub-account", "tacho-hub-token-create"],
+        guide: HUB,
+    },
+    Facts {
+        name: "tacho-hub-token",
+        examples: &[],
+        files: &[DATA],
+        see_also: &["tacho-hub", "tacho-hub-token-create", "tacho-hub-account"],
+        guide: HUB,
+    },
+    Facts {
+        name: "tacho-hub-token-create",
+        examples: &[
+            (
+                "tacho-hub token create --data hub --role agent --server db1",
+                "A token with which a shipper sends the log of db1",
+            ),
+            (
+                "tacho-hub token create --data hub --role auditor --days 30",
+                "A token for the API that expires",
+            ),
+        ],
+        files: &[DATA],
+        see_also: &["tacho-hub", "tacho-hub-token", "tacho-ship"],
+        guide: HUB,
+    },
+    Facts {
+        name: "tacho-hub-sql",
+        examples: &[(
+            "tacho-hub sql --data hub 'SELECT count(*) FROM records'",
+            "Count the records",
+        )],
+        files: &[DATA],
+        see_also: &["tacho-hub", "tacho-hub-reindex"],
+        guide: SEARCH,
+    },
+    Facts {
+        name: "tacho-hub-reindex",
+        examples: &[("tacho-hub reindex --data hub", "Build the index again")],
+        files: &[DATA],
+        see_also: &["tacho-hub", "tacho-hub-sql"],
+        guide: HUB,
+    },
+    Facts {
+        name: "tacho-hub-completions",
+        examples: &[(". <(tacho-hub completions bash)", "Use them in this shell")],
+        files: &[PAGES_AND_COMPLETIONS],
+        see_also: &["tacho-hub", "tacho-hub-man", "bash"],
+        guide: HUB,
+    },
+    Facts {
+        name: "tacho-hub-man",
+        examples: &[("tacho-hub man --output man", "Write all pages")],
+        files: &[PAGES_AND_COMPLETIONS],
+        see_also: &["tacho-hub", "tacho-hub-completions", "man"],
+        guide: HUB,
+    },
+];
+
+/// The manual of `tacho-hub`.
+#[must_use]
+pub fn manual() -> Manual {
+    Manual::new(Cli::command(), PAGES)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser as _;
+
+    #[test]
+    fn each_command_has_facts_and_no_other() {
+        let manual = manual();
+        let mut names: Vec<&str> =
+            manual.commands().iter().map(|command| tacho_manual::name(command)).collect();
+        let mut known: Vec<&str> = PAGES.iter().map(|page| page.name).collect();
+        names.sort_unstable();
+        known.sort_unstable();
+        assert_eq!(names, known);
+        for page in PAGES {
+            for other in page.see_also.iter().filter(|other| other.starts_with("tacho-hub")) {
+                assert!(names.contains(other) && *other != page.name, "{}: {other}", page.name);
+            }
+        }
+    }
+
+    #[test]
+    fn examples_are_valid_commands() {
+        for (command, _) in PAGES.iter().flat_map(|page| page.examples) {
+            let words: Vec<&str> = command
+                .split_whitespace()
+                .filter(|word| *word != "\\" && !word.starts_with('<'))
+                .collect();
+            if words[0] == "tacho-hub" {
+                // The shell takes the quotes away.
+                let is_sql = words.contains(&"sql");
+                assert!(is_sql || Cli::try_parse_from(words).is_ok(), "{command}");
+            }
+        }
+    }
+}
