@@ -67,7 +67,8 @@ lane-crates:
 	@$(STEP) plugin-symbols scripts/plugin-symbols.sh
 	@$(STEP) install scripts/test-install.sh
 	@# They mostly wait for processes.
-	@RUST_TEST_THREADS=4 $(STEP) crates cargo test --workspace --exclude tacho-tests --exclude tacho-tidy --no-fail-fast
+	@RUST_TEST_THREADS=4 $(STEP) crates cargo test --workspace --exclude tacho-tests \
+		--exclude tacho-tidy --no-fail-fast
 	@$(STEP) harness cargo test -p tacho-tests --lib --bins
 	@$(STEP) examples cargo test -p tacho-tests --doc
 	@$(STEP) clones scripts/test-clones.sh

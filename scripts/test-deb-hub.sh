@@ -1,4 +1,4 @@
-# shellcheck shell=bash disable=SC2154 # root, work, key are of the script that sources it
+# shellcheck shell=bash disable=SC2154 # root, work and key come from test-deb.sh
 # The part of test-deb.sh that is about the package tacho-hub: it is sourced there.
 
 hub=
@@ -31,19 +31,20 @@ stop_hub() {
 # A log is shipped to the hub, found there, and still found by a hub that is started again.
 # $1: the log directory.
 test_hub() {
-    local lines found
+    local lines found count='SELECT count(*) FROM records'
     start_hub
     grep -q 'sign-in' "$work/hub.out" || fail "the hub prints no link to sign in"
     as_hub tacho-hub token create --data /var/lib/tacho-hub --role agent --server db1 \
         >"$root/tmp/token" || fail "the hub makes no token"
     chmod 600 "$root/tmp/token"
-    inside tacho ship "$1" --hub "$url" --token-file /tmp/token --name db1 --once >"$work/ship" 2>&1 ||
+    inside tacho ship "$1" --hub "$url" --token-file /tmp/token --name db1 --once \
+        >"$work/ship" 2>&1 ||
         fail "the log is not shipped: $(cat "$work/ship")"
     lines=$(wc -l <"$work/log")
     stop_hub
     start_hub
     for _ in $(seq 150); do
-        found=$(as_hub tacho-hub sql --data /var/lib/tacho-hub 'SELECT count(*) FROM records' | tail -1)
+        found=$(as_hub tacho-hub sql --data /var/lib/tacho-hub "$count" | tail -1)
         if [ "$found" = "$lines" ]; then break; fi
         sleep 0.2
     done

@@ -156,7 +156,7 @@ impl Central {
         self.hub.restart().expect("restarts");
     }
 
-    /// Workers end by themselves when they are idle: there may be none.
+    /// There may be none: workers end when they are idle.
     fn kill_query_processes(&self) -> usize {
         self.hub.kill_query_processes().expect("kills")
     }

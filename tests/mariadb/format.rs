@@ -10,7 +10,7 @@ use std::time::Duration;
 use tacho_chain::key::VerifierKey;
 use tacho_chain::verify::State;
 use tacho_tests::client::{self, Conn, Queryable as _};
-use tacho_tests::converted::wait_for_format;
+use tacho_tests::converted::{wait_for_all_formats, wait_for_format};
 use tacho_tests::disk::Disk;
 use tacho_tests::log::bytes;
 use tacho_tests::sealed::{assert_state, check};
@@ -345,12 +345,7 @@ fn the_next_server_completes_the_files_of_a_killed_one() {
             server.restart().expect("started again");
             running.stop().expect("a tally");
         }
-        // The number of bytes is not known before the arena of the killed server was read.
-        wait::until("only the current file is left", || {
-            let list = fs::read_to_string(log.join(".renditions")).expect("a list");
-            list.lines().count() == 1
-        });
-        wait_for_format(&mut server.connect().expect("a connection"));
+        wait_for_all_formats(&log, &mut server.connect().expect("a connection"));
         server.stop().expect("stopped");
         assert_whole(&log, format);
         assert!(harm_count > 0, "nothing was put right");

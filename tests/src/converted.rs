@@ -1,6 +1,7 @@
 //! A log in another format, as `tacho convert` writes it.
 
 use std::convert::Infallible;
+use std::fs;
 use std::path::Path;
 
 use anyhow::{Result, anyhow};
@@ -54,4 +55,14 @@ pub fn log(directory: &Path, format: Format, server_host: &str) -> Result<String
 pub fn wait_for_format(conn: &mut Conn) {
     const BEHIND: &str = "Tacho_format_behind_bytes";
     wait::until("nothing waits", || client::status(conn, BEHIND).expect("status")[BEHIND] == "0");
+}
+
+/// As [`wait_for_format`], after a kill: the number of bytes is not known before the arena of the
+/// killed server was read.
+pub fn wait_for_all_formats(log: &Path, conn: &mut Conn) {
+    wait::until("only the current file is left", || {
+        let list = fs::read_to_string(log.join(".renditions")).expect("a list");
+        list.lines().count() == 1
+    });
+    wait_for_format(conn);
 }

@@ -1,5 +1,5 @@
-//! Empty log files. A shipper sends no file without bytes: the log file whose sidecar arrives before
-//! any line is made by the hub, so that the replica has the same files as the log.
+//! Empty log files. A shipper sends no file without bytes: the hub makes the log file whose sidecar
+//! arrives before any line, so that the replica has the same files as the log.
 
 use std::io;
 use std::path::Path;
