@@ -87,6 +87,9 @@ pub struct ServeArgs {
     /// Free space in MiB that the hub leaves on the disk: with less it accepts no logs
     #[arg(long, value_name = "MIB", default_value_t = 1024, overrides_with = "reserve_mib")]
     pub reserve_mib: u64,
+    /// Days for which the hub keeps its own log; 0: for ever
+    #[arg(long, value_name = "DAYS", default_value_t = 365)]
+    pub audit_days: u64,
 }
 
 /// `tacho-hub sql`

@@ -4,6 +4,8 @@
 //! |---|---|
 //! | `hub.lock` | locked while a hub serves the directory |
 //! | `hub.sqlite` | accounts, tokens, origins, alerts |
+//! | `audit/` | the hub's own log |
+//! | `audit.key` | the key that signs it |
 //! | `replica/<origin>/<generation>/` | the copies of the logs: the truth |
 //! | `store/` | the index, which can be rebuilt from the replica |
 
@@ -78,6 +80,18 @@ impl DataDirectory {
     #[must_use]
     pub fn database(&self) -> PathBuf {
         self.path.join("hub.sqlite")
+    }
+
+    /// The hub's own log.
+    #[must_use]
+    pub fn audit(&self) -> PathBuf {
+        self.path.join("audit")
+    }
+
+    /// The key that signs the hub's own log.
+    #[must_use]
+    pub fn audit_key(&self) -> PathBuf {
+        self.path.join("audit.key")
     }
 
     /// The index.

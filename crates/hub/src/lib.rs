@@ -5,6 +5,7 @@
 //! | [`accounts`] | accounts of people, sessions, the first sign-in |
 //! | [`alerts`] | alerts of the hub itself |
 //! | [`api`] | the HTTP API: router, errors, who a request is from |
+//! | [`audit`] | the hub's own log: what people do with the hub |
 //! | [`cli`] | the command line of `tacho-hub` |
 //! | [`commands`] | what the subcommands do |
 //! | [`data`] | the data directory: names, lock, permissions |
@@ -24,6 +25,7 @@
 pub mod accounts;
 pub mod alerts;
 pub mod api;
+pub mod audit;
 pub mod cli;
 pub mod clock;
 pub mod commands;

@@ -19,6 +19,7 @@ use tacho_logdir::read::content::Access;
 use tacho_ship::hub::{Client, ClientOptions, Options, Shipper};
 use tacho_ship::protocol::Origin;
 
+use crate::audit::is_hub;
 use crate::clock::now_us;
 use crate::data::{DataDirectory, make_directory};
 use crate::database::Database;
@@ -66,6 +67,10 @@ pub fn named(logs: &[LocalLog]) -> anyhow::Result<Vec<(Origin, PathBuf)>> {
                 format!("{}: name the log with --log NAME=DIR", log.directory.display())
             })?,
         };
+        anyhow::ensure!(
+            !is_hub(&name),
+            "{name} is the name of the hub's own log: name the log with --log NAME=DIR"
+        );
         anyhow::ensure!(
             names.insert(name.clone()),
             "two logs have the name {name}: name them with --log NAME=DIR"
@@ -164,7 +169,7 @@ fn token(database: &Database, origin: &Origin) -> Result<String, tokens::TokenEr
     let scope = Scope::Servers(vec![origin.clone()]);
     let expires_us = Some(now_us.saturating_add(TOKEN_US));
     let grant = TokenGrant { name, roles: Role::Agent.into(), scope, expires_us };
-    tokens::create(database, &grant, now_us)
+    tokens::create_own(database, &grant, now_us)
 }
 
 fn write_private(path: &Path, text: &str) -> std::io::Result<()> {
@@ -185,5 +190,6 @@ mod tests {
         let logs = [parse("db1=/a"), parse("db2=/b")];
         assert_eq!(named(&logs).unwrap()[1].0.as_str(), "db2");
         assert!(named(&[parse("x=/a"), parse("x=/b")]).is_err());
+        assert!(named(&[parse("tacho-hub=/a")]).is_err());
     }
 }

@@ -7,6 +7,7 @@ use tokio::sync::watch;
 
 use crate::api::session::SignIn;
 use crate::api::ship::ShipState;
+use crate::audit::Audit;
 use crate::data::DataDirectory;
 use crate::database::Database;
 use crate::index::Index;
@@ -25,6 +26,8 @@ pub struct AppState {
     pub index: Index,
     /// States of the seals.
     pub verification: Verification,
+    /// Records what requests do.
+    pub audit: Audit,
     /// Signing in.
     pub sign_in: SignIn,
     /// Becomes true when the hub stops. Requests that do not end otherwise (live views) end then.

@@ -4,10 +4,11 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use rusqlite::{OptionalExtension as _, ToSql, params};
+use rusqlite::{OptionalExtension as _, ToSql, Transaction, params};
 use sha2::{Digest as _, Sha256};
 use tacho_ship::protocol::Origin;
 
+use crate::audit::{HUB, Maker, is_hub, outbox};
 use crate::database::{Database, DatabaseError};
 use crate::roles::{Role, Roles, Scope};
 
@@ -29,6 +30,9 @@ pub enum TokenError {
         "a token for shipping has the role agent alone, and exactly one server (--server NAME)"
     )]
     Agent,
+    /// The name of the hub's own log.
+    #[error("{HUB} is the name of the hub's own log, to which nothing else ships")]
+    Hub,
 }
 
 /// What a token is for.
@@ -53,11 +57,42 @@ pub struct Token {
     pub grant: TokenGrant,
 }
 
-/// Makes a token. The text is shown once and not stored.
+/// Makes a token, and records that. The text is shown once and not stored.
 ///
 /// # Errors
 /// The grant is not allowed, or the database or the system's random source fails.
-pub fn create(database: &Database, grant: &TokenGrant, now_us: i64) -> Result<String, TokenError> {
+pub fn create(
+    database: &Database,
+    grant: &TokenGrant,
+    by: &Maker,
+    now_us: i64,
+) -> Result<String, TokenError> {
+    let mut servers = grant.scope.servers().unwrap_or_default().iter();
+    if grant.roles.has(Role::Agent) && servers.any(is_hub) {
+        return Err(TokenError::Hub);
+    }
+    let entry = by.made("hub.token", &grant.name, grant.roles, &grant.scope);
+    insert(database, grant, now_us, |transaction| outbox::put(transaction, &entry))
+}
+
+/// Makes a token that the hub itself uses, for any log and without a record.
+///
+/// # Errors
+/// The database or the system's random source fails.
+pub fn create_own(
+    database: &Database,
+    grant: &TokenGrant,
+    now_us: i64,
+) -> Result<String, TokenError> {
+    insert(database, grant, now_us, |_| Ok(()))
+}
+
+fn insert(
+    database: &Database,
+    grant: &TokenGrant,
+    now_us: i64,
+    record: impl FnOnce(&Transaction<'_>) -> Result<(), DatabaseError>,
+) -> Result<String, TokenError> {
     let server_count = grant.scope.servers().map(<[Origin]>::len);
     if grant.roles.has(Role::Agent)
         && (grant.roles != Roles::from(Role::Agent) || server_count != Some(1))
@@ -72,6 +107,7 @@ pub fn create(database: &Database, grant: &TokenGrant, now_us: i64) -> Result<St
         let roles = grant.roles.to_string();
         let values = params![hash(&text), grant.name, roles, servers, now_us, grant.expires_us];
         transaction.execute(insert, values).map_err(DatabaseError::from)?;
+        record(transaction)?;
         Ok::<_, TokenError>(())
     })?;
     Ok(text)
@@ -195,7 +231,7 @@ mod tests {
         let (directory, database) = database();
         let mut wanted = grant("viewer", &["db1", "db2"]);
         wanted.expires_us = Some(100);
-        let text = create(&database, &wanted, 1).unwrap();
+        let text = create(&database, &wanted, &Maker::default(), 1).unwrap();
         assert_eq!(find(&database, &text, 99).unwrap().unwrap().grant, wanted);
         assert_eq!(find(&database, &text, 100).unwrap(), None);
         assert_eq!(find(&database, "tacho_x", 1).unwrap(), None);
@@ -209,12 +245,24 @@ mod tests {
     #[test]
     fn a_token_for_shipping_is_for_one_server() {
         let (_directory, database) = database();
-        create(&database, &grant("agent", &["db1"]), 1).unwrap();
+        create(&database, &grant("agent", &["db1"]), &Maker::default(), 1).unwrap();
         for (roles, servers) in
             [("agent", &[][..]), ("agent", &["a", "b"]), ("admin+agent", &["db1"])]
         {
-            let error = create(&database, &grant(roles, servers), 1).unwrap_err();
+            let error =
+                create(&database, &grant(roles, servers), &Maker::default(), 1).unwrap_err();
             assert!(matches!(error, TokenError::Agent), "{roles} {servers:?}");
         }
+    }
+
+    #[test]
+    fn nothing_ships_to_the_hubs_own_log() {
+        let (_directory, database) = database();
+        for name in ["tacho-hub", "Tacho-Hub"] {
+            let error =
+                create(&database, &grant("agent", &[name]), &Maker::default(), 1).unwrap_err();
+            assert!(matches!(error, TokenError::Hub), "{name}");
+        }
+        create(&database, &grant("auditor", &["tacho-hub"]), &Maker::default(), 1).unwrap();
     }
 }

@@ -192,7 +192,7 @@ macro_rules! fields {
                     "when they are cut", "recorder";
                 attributes => attributes: Attributes,
                     "further attributes of a message, in its order: objects with `key` and `value` (texts)",
-                    "`notice` of the class `message`, if any", "client, server";
+                    "`notice` of the class `message`, lines of a hub, if any", "client, server";
             }
         }
     };

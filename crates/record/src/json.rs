@@ -307,7 +307,8 @@ fn append_cost(out: &mut Vec<u8>, record: &Record) {
 /// Fields of only some kinds of lines.
 fn append_recorder(out: &mut Vec<u8>, record: &Record, clock: &mut TimeFormatter) {
     group::recorder(out, record, Some(clock));
-    if record.event == Some(EventKind::Notice) {
+    // Lines of a hub have attributes, too.
+    if record.event == Some(EventKind::Notice) || !record.attributes.is_empty() {
         append_notice(out, record);
     }
 }

@@ -81,7 +81,8 @@ fn plain_line(record: &Record) -> String {
     for &field in Field::ALL {
         let key = field.name();
         let is_of_notices = field as u32 >= Field::class as u32;
-        if is_of_notices && record.event != Some(EventKind::Notice) {
+        let has_them = record.event == Some(EventKind::Notice) || !record.attributes.is_empty();
+        if is_of_notices && !has_them {
             continue;
         }
         line += &match (field, record.charset, record.value(field)) {

@@ -12,6 +12,7 @@ pub mod session;
 
 use rusqlite::{OptionalExtension as _, params};
 
+use crate::audit::{Maker, outbox};
 use crate::database::{Database, DatabaseError};
 use crate::roles::{Role, Roles, Scope};
 use crate::tokens::{self, TokenError};
@@ -57,7 +58,14 @@ pub struct Account {
     pub scope: Scope,
 }
 
-/// Makes an account.
+/// Whether a text can be the name of an account.
+#[must_use]
+pub fn is_name(text: &str) -> bool {
+    let is_good = |char: char| char.is_ascii_alphanumeric() || "._-@".contains(char);
+    (1..=NAME_MAX).contains(&text.chars().count()) && text.chars().all(is_good)
+}
+
+/// Makes an account, and records that.
 ///
 /// # Errors
 /// The name, the role or the password is not allowed, or the name exists.
@@ -65,11 +73,11 @@ pub fn create(
     database: &Database,
     account: &Account,
     password: &str,
+    by: &Maker,
     now_us: i64,
 ) -> Result<(), AccountError> {
-    let is_good = |char: char| char.is_ascii_alphanumeric() || "._-@".contains(char);
     let name = &account.name;
-    if name.is_empty() || name.chars().count() > NAME_MAX || !name.chars().all(is_good) {
+    if !is_name(name) {
         return Err(AccountError::Name);
     }
     if account.roles.has(Role::Agent) {
@@ -81,10 +89,11 @@ pub fn create(
             VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT (name) DO NOTHING";
         let servers = tokens::servers_to_json(&account.scope);
         let values = params![name, hash, account.roles.to_string(), servers, now_us];
-        match transaction.execute(insert, values).map_err(DatabaseError::from)? {
-            0 => Err(AccountError::Exists),
-            _ => Ok(()),
+        if transaction.execute(insert, values).map_err(DatabaseError::from)? == 0 {
+            return Err(AccountError::Exists);
         }
+        let entry = by.made("hub.account", name, account.roles, &account.scope);
+        Ok(outbox::put(transaction, &entry)?)
     })
 }
 

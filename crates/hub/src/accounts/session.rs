@@ -4,6 +4,7 @@
 use rusqlite::{OptionalExtension as _, params};
 
 use super::{Account, find};
+use crate::audit::{Entry, Source, outbox};
 use crate::database::{Database, DatabaseError};
 use crate::roles::{Role, Roles, Scope};
 use crate::tokens::{self, TokenError};
@@ -47,9 +48,6 @@ pub fn begin(database: &Database, owner: &Owner, now_us: i64) -> Result<String, 
         Owner::Link => ("link", String::new()),
     };
     database.write(|transaction| {
-        transaction
-            .execute("DELETE FROM session WHERE expires_us <= ?1", [now_us])
-            .map_err(DatabaseError::from)?;
         let insert = "INSERT INTO session (hash, kind, reference, csrf, expires_us)
             VALUES (?1, ?2, ?3, ?4, ?5)";
         let expires_us = now_us.saturating_add(SESSION_US);
@@ -94,13 +92,60 @@ pub fn find_session(
     Ok(account.map(|account| Session { account, csrf }))
 }
 
-/// Ends the session of a cookie.
+/// Ends the session of a cookie, and records that.
 ///
 /// # Errors
 /// The database fails.
-pub fn end(database: &Database, cookie: &str) -> Result<(), DatabaseError> {
+pub fn end(database: &Database, cookie: &str, record: &Entry) -> Result<(), DatabaseError> {
     database.write(|transaction| {
-        transaction.execute("DELETE FROM session WHERE hash = ?1", [tokens::hash(cookie)])?;
+        let delete = "DELETE FROM session WHERE hash = ?1";
+        if transaction.execute(delete, [tokens::hash(cookie)])? > 0 {
+            outbox::put(transaction, record)?;
+        }
         Ok(())
+    })
+}
+
+/// A session that has expired.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Expired {
+    /// What identifies it in records.
+    pub id: String,
+    /// The account, or the name of the token.
+    pub user: String,
+    /// When, µs since 1970-01-01 UTC.
+    pub expires_us: i64,
+}
+
+/// Ends sessions that have expired, and records each.
+///
+/// # Errors
+/// The database fails.
+pub fn expire(
+    database: &Database,
+    now_us: i64,
+    record: impl Fn(Expired) -> Entry,
+) -> Result<(), DatabaseError> {
+    let is_due = database.read(|connection| {
+        let select = "SELECT EXISTS (SELECT 1 FROM session WHERE expires_us <= ?1)";
+        let mut statement = connection.prepare_cached(select)?;
+        statement.query_row([now_us], |row| row.get::<_, bool>(0))
+    })?;
+    if !is_due {
+        return Ok(());
+    }
+    database.write(|transaction| {
+        let delete = "DELETE FROM session WHERE expires_us <= ?1 RETURNING hash, expires_us,
+            CASE kind WHEN 'account' THEN reference
+                WHEN 'token' THEN (SELECT name FROM token WHERE id = reference) END";
+        let mut statement = transaction.prepare_cached(delete)?;
+        let row = |row: &rusqlite::Row<'_>| {
+            let (hash, user): (Vec<u8>, Option<String>) = (row.get(0)?, row.get(2)?);
+            let user = user.unwrap_or_else(|| SETUP_USER.to_owned());
+            Ok(Expired { id: Source::session_of(&hash), user, expires_us: row.get(1)? })
+        };
+        let expired: Vec<Expired> =
+            statement.query_map([now_us], row)?.collect::<Result<_, _>>()?;
+        expired.into_iter().try_for_each(|it| outbox::put(transaction, &record(it)))
     })
 }

@@ -147,6 +147,19 @@ pub fn of_disk(free_bytes: u64, reserve_bytes: u64) -> Option<Raise> {
     Some(Raise { rule, server: None, subject, message, examples: Vec::new(), count: Some(1) })
 }
 
+/// The hub cannot write its own log.
+#[must_use]
+pub fn of_own_log(reason: &str) -> Raise {
+    Raise {
+        rule: Rule::OwnLog,
+        server: None,
+        subject: String::new(),
+        message: format!("requests of people are refused until it can: {reason}"),
+        examples: Vec::new(),
+        count: Some(1),
+    }
+}
+
 /// An incident as an alert.
 #[must_use]
 pub fn of_incident(incident: &Incident) -> Raise {

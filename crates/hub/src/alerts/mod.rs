@@ -22,6 +22,7 @@ use rusqlite::{OptionalExtension as _, Row, Transaction, params};
 use serde::Serialize;
 use tacho_ship::protocol::Origin;
 
+use crate::audit::{Entry, outbox};
 use crate::clock::rfc3339;
 use crate::database::{Database, DatabaseError};
 pub use monitor::Monitor;
@@ -53,7 +54,8 @@ pub struct Raise {
 #[derive(Clone, Debug, Serialize)]
 pub struct Alert {
     id: i64,
-    rule: String,
+    /// Its rule.
+    pub rule: String,
     severity: String,
     /// `open`, `acknowledged` or `closed`.
     pub state: String,
@@ -183,11 +185,14 @@ pub fn acknowledge(
     id: i64,
     user: &str,
     note: &str,
+    record: &Entry,
 ) -> Result<(), DatabaseError> {
     database.write(|transaction| {
         let update = "UPDATE alert SET state = 'acknowledged', note = ?2, acknowledged_by = ?3
             WHERE id = ?1 AND state <> 'closed'";
-        transaction.execute(update, params![id, note, user])?;
+        if transaction.execute(update, params![id, note, user])? > 0 {
+            outbox::put(transaction, record)?;
+        }
         Ok(())
     })
 }

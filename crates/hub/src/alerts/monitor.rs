@@ -9,8 +9,9 @@ use std::time::Duration;
 
 use tacho_ship::protocol::Origin;
 
-use super::conditions::{Moment, of_disk, of_incident};
+use super::conditions::{Moment, of_disk, of_incident, of_own_log};
 use super::{Raise, close_others, raise};
+use crate::audit::Audit;
 use crate::clock::{self, now_us};
 use crate::database::{Database, DatabaseError};
 use crate::landing::{Incident, Landing, OnIncident, free_bytes};
@@ -31,6 +32,16 @@ enum Message {
 pub struct Inbox {
     sender: SyncSender<Message>,
     receiver: Receiver<Message>,
+}
+
+/// What the thread looks at.
+pub struct Watched {
+    /// Receives logs.
+    pub landing: Landing,
+    /// States of the seals.
+    pub verification: Verification,
+    /// The hub's own log.
+    pub audit: Audit,
 }
 
 /// The thread, until it is dropped.
@@ -78,17 +89,11 @@ impl Monitor {
     ///
     /// # Errors
     /// There can be no more threads.
-    pub fn start(
-        inbox: Inbox,
-        database: Database,
-        landing: Landing,
-        verification: Verification,
-    ) -> io::Result<Self> {
+    pub fn start(inbox: Inbox, database: Database, watched: Watched) -> io::Result<Self> {
         let sender = inbox.sender.clone();
         let mut work = Work {
             database,
-            landing,
-            verification,
+            watched,
             started_us: now_us(),
             unsealed: BTreeMap::new(),
             raised: None,
@@ -113,8 +118,7 @@ impl Drop for Monitor {
 
 struct Work {
     database: Database,
-    landing: Landing,
-    verification: Verification,
+    watched: Watched,
     started_us: i64,
     /// Since when there are lines without a frame or a file is awaited, and up to which frame.
     unsealed: BTreeMap<Origin, (u64, i64)>,
@@ -160,8 +164,8 @@ impl Work {
     fn conditions(&mut self) -> Vec<Raise> {
         let now = clock::Moment::now();
         let mut found = Vec::new();
-        for (origin, view, shippers) in self.landing.origins() {
-            let seal = self.verification.seal(&origin);
+        for (origin, view, shippers) in self.watched.landing.origins() {
+            let seal = self.watched.verification.seal(&origin);
             let unsealed_since_us = seal.as_ref().and_then(|seal| {
                 if seal.unsealed_bytes == 0 && !seal.awaits_file {
                     self.unsealed.remove(&origin);
@@ -185,10 +189,12 @@ impl Work {
             };
             found.extend(moment.conditions());
         }
-        match free_bytes(self.landing.data().path()) {
-            Ok(free) => found.extend(of_disk(free, self.landing.reserve_bytes())),
+        let landing = &self.watched.landing;
+        match free_bytes(landing.data().path()) {
+            Ok(free) => found.extend(of_disk(free, landing.reserve_bytes())),
             Err(error) => say(&format!("cannot read the free space: {error}")),
         }
+        found.extend(self.watched.audit.trouble().map(|reason| of_own_log(&reason)));
         found
     }
 }

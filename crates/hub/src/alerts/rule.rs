@@ -78,6 +78,8 @@ rules! {
     DiskLow "disk_low" "high" true "The hub's disk is nearly full";
     /// The hub accepts no logs.
     DiskFull "disk_full" "critical" true "The hub's disk is full";
+    /// The hub cannot record what people do.
+    OwnLog "own_log" "critical" true "The hub cannot write its own log";
 }
 
 impl Rule {

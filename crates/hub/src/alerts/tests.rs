@@ -2,6 +2,7 @@
 
 use super::conditions::{Moment, of_disk, of_incident};
 use super::*;
+use crate::audit::Entry;
 use crate::clock;
 use crate::landing::shippers::Shippers;
 use crate::landing::{Incident, OriginView};
@@ -35,7 +36,7 @@ fn repetitions_are_one_alert_until_it_is_closed() {
     assert_eq!(counts, [7, 1, 3]);
     assert_eq!(all[2].first_ts, "1970-01-01T00:00:00.000001Z");
     assert_eq!(all[2].last_ts, "1970-01-01T00:00:00.000003Z");
-    acknowledge(&database, all[2].id, "ann", "looked at it").unwrap();
+    acknowledge(&database, all[2].id, "ann", "looked at it", &Entry::default()).unwrap();
     let known = find(&database, all[2].id).unwrap().unwrap();
     assert_eq!(
         (known.state.as_str(), known.note.as_deref()),

@@ -7,6 +7,7 @@ use tacho_ship::protocol::Code;
 
 use super::{ApiError, Caller};
 use crate::alerts::{self, Alert};
+use crate::audit::Entry;
 use crate::state::AppState;
 
 /// Longest note, characters.
@@ -57,6 +58,7 @@ pub async fn acknowledge(
     if !caller.roles.may_administer() {
         caller.may_see_statements()?;
     }
+    state.audit.ready()?;
     let not_found = || ApiError::new(Code::NotFound, "there is no such alert");
     let found = state.database.call(move |database| alerts::find(database, id)).await?;
     let found = found.filter(|alert| is_visible(&caller, alert)).ok_or_else(not_found)?;
@@ -65,15 +67,24 @@ pub async fn acknowledge(
     }
     let note: String = body.note.chars().take(NOTE_MAX).collect();
     let user = caller.user;
+    let change = Entry::change(&user, caller.source, "hub.alert", &found.state, "acknowledged")
+        .with("role", &caller.roles.to_string())
+        .with("alert", &id.to_string())
+        .with("rule", &found.rule)
+        .with("server", found.server.as_deref().unwrap_or_default())
+        .with("note", &note);
     let done = state.database.call(move |database| {
-        alerts::acknowledge(database, id, &user, &note)?;
+        alerts::acknowledge(database, id, &user, &note, &change)?;
         alerts::find(database, id)
     });
-    Ok(Json(done.await?.ok_or_else(not_found)?))
+    let alert = done.await?.ok_or_else(not_found)?;
+    // The record is in the database; if the log cannot have it now, it gets it later.
+    let _ = state.audit.drain().await;
+    Ok(Json(alert))
 }
 
 /// An alert of the hub itself is visible to all.
 fn is_visible(caller: &Caller, alert: &Alert) -> bool {
     let server = alert.server.as_ref().and_then(|server| server.parse().ok());
-    server.is_none_or(|server| caller.scope.has(&server))
+    server.is_none_or(|server| caller.may_see(&server))
 }

@@ -8,6 +8,8 @@ use tacho_ship::protocol::{Code, Origin};
 use super::ApiError;
 use super::session::cookie_of;
 use crate::accounts::session::find_session;
+use crate::api::audited::source_of;
+use crate::audit::{Source, is_hub};
 use crate::clock::now_us;
 use crate::roles::{Role, Roles, Scope};
 use crate::state::AppState;
@@ -28,6 +30,8 @@ pub struct Caller {
     pub scope: Scope,
     /// Of a session: what requests that change something send in [`CSRF_HEADER`].
     pub csrf: Option<String>,
+    /// Where the request comes from.
+    pub source: Source,
 }
 
 impl Caller {
@@ -74,6 +78,14 @@ impl Caller {
         self.require(self.roles.may_see_state(), "viewer, auditor or admin")
     }
 
+    /// Whether the caller may see anything of a server. The hub's own log is for those who may see
+    /// statements, and its state also for administrators.
+    #[must_use]
+    pub fn may_see(&self, server: &Origin) -> bool {
+        let is_for_them = self.roles.may_see_statements() || self.roles.may_administer();
+        self.scope.has(server) && (is_for_them || !is_hub(server))
+    }
+
     fn require(&self, is_permitted: bool, role: &str) -> Result<(), ApiError> {
         if is_permitted {
             return Ok(());
@@ -86,6 +98,10 @@ impl FromRequestParts<AppState> for Caller {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, ApiError> {
+        // It was found before, to record the request.
+        if let Some(known) = parts.extensions.get::<Self>() {
+            return Ok(known.clone());
+        }
         let Some(text) = bearer(&parts.headers) else {
             return from_session(parts, state);
         };
@@ -94,7 +110,9 @@ impl FromRequestParts<AppState> for Caller {
             ApiError::new(Code::Token, "the token is unknown, revoked or expired")
         })?;
         let grant = token.grant;
-        Ok(Self { user: grant.name, roles: grant.roles, scope: grant.scope, csrf: None })
+        let source = source(parts, text);
+        let (user, roles, scope) = (grant.name, grant.roles, grant.scope);
+        Ok(Self { user, roles, scope, csrf: None, source })
     }
 }
 
@@ -112,10 +130,17 @@ fn from_session(parts: &Parts, state: &AppState) -> Result<Caller, ApiError> {
     }
     let account = session.account;
     let csrf = Some(session.csrf);
-    Ok(Caller { user: account.name, roles: account.roles, scope: account.scope, csrf })
+    let source = source(parts, cookie);
+    let (user, roles, scope) = (account.name, account.roles, account.scope);
+    Ok(Caller { user, roles, scope, csrf, source })
 }
 
-fn bearer(headers: &HeaderMap) -> Option<&str> {
+fn source(parts: &Parts, secret: &str) -> Source {
+    Source { session: Source::session_of(&tokens::hash(secret)), ..source_of(parts) }
+}
+
+/// The token of a request.
+pub(super) fn bearer(headers: &HeaderMap) -> Option<&str> {
     let value = headers.get(header::AUTHORIZATION)?.to_str().ok()?;
     let (scheme, token) = value.split_once(' ')?;
     scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())

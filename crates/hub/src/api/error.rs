@@ -9,6 +9,10 @@ use tacho_ship::protocol::{Code, ErrorBody};
 use crate::database::DatabaseError;
 use crate::say::say;
 
+/// The message of an answer with an error, for its record.
+#[derive(Clone, Debug)]
+pub struct Message(pub String);
+
 /// An answer with a status of 400 or more.
 #[derive(Debug)]
 pub struct ApiError {
@@ -102,8 +106,9 @@ impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
         let mut body = self.fields;
         body.insert("code".to_owned(), self.code.into());
-        body.insert("message".to_owned(), self.message.into());
+        body.insert("message".to_owned(), self.message.clone().into());
         let mut response = (self.status, Json(body)).into_response();
+        response.extensions_mut().insert(Message(self.message));
         if let Some(seconds) = self.retry_after_s {
             response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
         }

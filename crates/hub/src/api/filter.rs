@@ -11,6 +11,7 @@ use tacho_query::{Request, Times, literal};
 use tacho_search::Search;
 use tacho_store::Snapshot;
 
+use super::audited::Note;
 use super::{ApiError, Caller};
 use crate::clock::now_us;
 use crate::index::view::View;
@@ -34,6 +35,8 @@ pub struct Filter {
     pub servers: Vec<String>,
     /// The search.
     pub search: Search,
+    /// The record of the request.
+    pub note: Note,
     /// The caller.
     pub caller: Caller,
     /// The part of the records that is visible to them.
@@ -51,13 +54,16 @@ impl FromRequestParts<AppState> for Filter {
         let parameters = UrlQuery::<Vec<(String, String)>>::try_from_uri(&parts.uri)
             .map_err(|error| ApiError::bad_request(error.to_string()))?
             .0;
-        Self::new(parameters, caller, Arc::new(state.index.store().snapshot()))
+        let Ok(note) = Note::from_request_parts(parts, state).await;
+        note.text(value(&parameters, "q").unwrap_or_default());
+        Self::new(parameters, note, caller, Arc::new(state.index.store().snapshot()))
     }
 }
 
 impl Filter {
     fn new(
         parameters: Vec<(String, String)>,
+        note: Note,
         caller: Caller,
         snapshot: Arc<Snapshot>,
     ) -> Result<Self, ApiError> {
@@ -71,7 +77,7 @@ impl Filter {
         let servers = servers.map(|(_, server)| server.clone()).collect();
         let search = parse_search(value(&parameters, "q").unwrap_or_default())?;
         let view = View::of(&caller);
-        Ok(Self { from_us, to_us, servers, search, caller, view, snapshot, parameters })
+        Ok(Self { parameters, from_us, to_us, servers, search, note, caller, view, snapshot })
     }
 
     /// Another parameter.

@@ -41,8 +41,10 @@ pub async fn metrics(
         Ok(free) => text.value("disk_free_bytes", "", free as f64),
         Err(error) => crate::say::say(&format!("cannot read the free space: {error}")),
     }
+    text.head("own_log_ok", "gauge", "1: the hub can write its own log.");
+    text.value("own_log_ok", "", f64::from(u8::from(state.audit.ready().is_ok())));
     let origins: Vec<_> =
-        landing.origins().into_iter().filter(|(origin, ..)| caller.scope.has(origin)).collect();
+        landing.origins().into_iter().filter(|(origin, ..)| caller.may_see(origin)).collect();
     text.head("replica_bytes", "gauge", "Bytes of the current generation.");
     for (origin, view, _) in &origins {
         text.value("replica_bytes", origin.as_str(), view.bytes as f64);

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`error`] | what an answer with an error looks like |
 //! | [`alerts`] | `/api/v1/alerts` |
+//! | [`audited`] | records what is asked |
 //! | [`caller`] | who a request is from: an argument of handlers |
 //! | [`headers`] | security headers of all answers |
 //! | `held` | answers that hold memory until they are read |
@@ -22,6 +23,7 @@
 //! Every other path is a page of the web UI ([`crate::ui`]).
 
 pub mod alerts;
+pub mod audited;
 pub mod caller;
 pub mod error;
 pub mod filter;
@@ -39,7 +41,7 @@ pub mod statistics;
 pub mod tail;
 
 use axum::Router;
-use axum::middleware::map_response;
+use axum::middleware::{from_fn, from_fn_with_state, map_response};
 use axum::routing::{get, post, put};
 
 use crate::state::AppState;
@@ -48,8 +50,8 @@ pub use error::ApiError;
 
 /// All requests.
 pub fn router(state: AppState) -> Router {
+    let recorded = from_fn_with_state(state.clone(), audited::record);
     Router::new()
-        .route("/healthz", get(health::health))
         .route("/metrics", get(metrics::metrics))
         .route("/api/v1/servers", get(servers::servers))
         .route("/api/v1/alerts", get(alerts::list))
@@ -57,7 +59,9 @@ pub fn router(state: AppState) -> Router {
         .route("/api/v1/session", post(session::begin).delete(session::end))
         .route("/api/v1/me", get(session::me))
         .merge(searching())
-        .merge(shipping())
+        .route_layer(recorded)
+        .merge(shipping().route_layer(from_fn(ship::refuse_hub)))
+        .route("/healthz", get(health::health))
         .fallback(crate::ui::answer)
         .method_not_allowed_fallback(error::method_not_allowed)
         .layer(map_response(headers::secure))

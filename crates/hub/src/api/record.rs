@@ -52,6 +52,7 @@ pub async fn one(
         let message = format!("there is no record {seq} of {server}");
         return Err(ApiError::new(Code::NotFound, message));
     };
+    filter.note.rows(1);
     let (after, before) = (row.pop(), row.pop());
     let number = |kind| value(&row, kind).as_u64().unwrap_or(0);
     let generation = number(ColumnKind::Generation);

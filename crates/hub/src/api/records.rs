@@ -100,6 +100,7 @@ pub async fn list(State(state): State<AppState>, filter: Filter) -> Result<Respo
         None
     };
     let records = to_json(&state.index, &filter, rows)?;
+    filter.note.rows(records.len());
     let next = next.map_or_else(|| "null".to_owned(), |cursor| format!("\"{cursor}\""));
     // Each record is the text of its line: parsing it would only change it.
     let body = format!(

@@ -69,7 +69,9 @@ pub async fn servers(
     caller: Caller,
 ) -> Result<Json<Vec<Server>>, ApiError> {
     caller.may_see_state()?;
-    Ok(Json(list(&state, &caller.scope)?))
+    let mut servers = list(&state, &caller.scope)?;
+    servers.retain(|server| caller.may_see(&server.server));
+    Ok(Json(servers))
 }
 
 /// All servers of a scope: those that have sent something, and those that have a token for it.

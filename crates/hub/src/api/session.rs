@@ -6,21 +6,23 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::{ConnectInfo, FromRef, FromRequestParts, State};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::http::{Extensions, HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tacho_ship::protocol::Code;
 use tokio::sync::Semaphore;
 
+use super::audited::{program_of, store};
 use super::{ApiError, Caller};
 use crate::accounts::attempts::Attempts;
 use crate::accounts::session::{self, COOKIE, Owner, SESSION_US};
 use crate::accounts::{self, LINK_PREFIX};
+use crate::audit::repeats::Key;
+use crate::audit::{Entry, Kind, Source};
 use crate::clock::now_us;
 use crate::database::{Database, DatabaseError};
 use crate::roles::Role;
-use crate::say::say;
 use crate::state::AppState;
 use crate::tokens::{self, TokenError};
 
@@ -68,9 +70,13 @@ impl<S: Sync> FromRequestParts<S> for Peer {
     type Rejection = std::convert::Infallible;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Self::Rejection> {
-        let info = parts.extensions.get::<ConnectInfo<SocketAddr>>();
-        Ok(Self(info.map(|info| info.0.ip())))
+        Ok(Self(peer_of(&parts.extensions)))
     }
+}
+
+/// The address of the client.
+pub(super) fn peer_of(extensions: &Extensions) -> Option<IpAddr> {
+    extensions.get::<ConnectInfo<SocketAddr>>().map(|info| info.0.ip())
 }
 
 /// Body of `POST /api/v1/session`.
@@ -99,25 +105,40 @@ pub async fn begin(
     State(state): State<AppState>,
     State(sign_in): State<SignIn>,
     Peer(peer): Peer,
+    headers: HeaderMap,
     Json(credentials): Json<Credentials>,
 ) -> Result<Response, ApiError> {
-    let user = match &credentials {
-        Credentials::Token { .. } => TOKEN_USER.to_owned(),
-        Credentials::Account { user, .. } => user.chars().take(100).collect(),
+    state.audit.ready()?;
+    let (user, with) = match &credentials {
+        Credentials::Token { token } if token.starts_with(LINK_PREFIX) => {
+            (TOKEN_USER.to_owned(), "link")
+        }
+        Credentials::Token { .. } => (TOKEN_USER.to_owned(), "token"),
+        Credentials::Account { user, .. } => (user.chars().take(100).collect(), "password"),
     };
-    sign_in.attempts.begin(&user, peer, now_us()).map_err(|seconds| {
+    let source = Source { ip: peer, program: program_of(&headers), ..Source::default() };
+    let refused = |status: StatusCode, text: &str| {
+        // What is no name may be a password in the wrong field.
+        let name = if accounts::is_name(&user) { &*user } else { "" };
+        let entry = Entry::new(Kind::ConnectFailed, name, source.clone());
+        entry.with("with", with).failed(status.as_u16(), text)
+    };
+    if let Err(seconds) = sign_in.attempts.begin(&user, peer, now_us()) {
         let text = "too many failed sign-ins; wait";
-        ApiError::new(Code::TooMany, text).retry_after(seconds)
-    })?;
+        let address = peer.map(|peer| peer.to_string()).unwrap_or_default();
+        let entry = refused(StatusCode::TOO_MANY_REQUESTS, text);
+        store(&state, entry, Some(Key::of(&["sign-in", &address]))).await?;
+        return Err(ApiError::new(Code::TooMany, text).retry_after(seconds));
+    }
     let _password = match credentials {
         Credentials::Account { .. } => sign_in.passwords.acquire().await.ok(),
         Credentials::Token { .. } => None,
     };
     let owner = state.database.call(move |database| owner(database, credentials)).await?;
     let Some(owner) = owner else {
-        let address = peer.map(|peer| peer.to_string()).unwrap_or_default();
-        say(&format!("failed sign-in of {user:?} from {address}"));
-        return Err(ApiError::new(Code::Token, "the name, the password or the token is wrong"));
+        let text = "the name, the password or the token is wrong";
+        state.audit.write(refused(StatusCode::UNAUTHORIZED, text)).await?;
+        return Err(ApiError::new(Code::Token, text));
     };
     sign_in.attempts.succeed(&user, peer);
     let now_us = now_us();
@@ -129,6 +150,12 @@ pub async fn begin(
     let (cookie, session) = begun.await.map_err(|error| ApiError::internal(&error))?;
     let session = session.ok_or_else(|| ApiError::new(Code::Token, "the account has ended"))?;
     let account = session.account;
+    let source = Source { session: Source::session_of(&tokens::hash(&cookie)), ..source };
+    let entry = Entry::new(Kind::Connect, &account.name, source)
+        .with("role", &account.roles.to_string())
+        .with("with", with);
+    // Without its record the session has no cookie: nobody can use it.
+    state.audit.write(entry).await?;
     let body = json!({ "user": account.name, "role": account.roles.to_string() });
     let cookie = sign_in.cookie(&cookie, SESSION_US / 1_000_000)?;
     Ok(([(header::SET_COOKIE, cookie)], Json(body)).into_response())
@@ -159,11 +186,16 @@ fn owner(database: &Database, credentials: Credentials) -> Result<Option<Owner>,
 pub async fn end(
     State(state): State<AppState>,
     State(sign_in): State<SignIn>,
-    _caller: Caller,
+    caller: Caller,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
     if let Some(cookie) = cookie_of(&headers).map(str::to_owned) {
-        state.database.call(move |database| session::end(database, &cookie)).await?;
+        let entry = Entry::new(Kind::Disconnect, &caller.user, caller.source);
+        let entry = entry.with("reason", "signed out");
+        let end = move |database: &Database| session::end(database, &cookie, &entry);
+        state.database.call(end).await?;
+        // The record is in the database; if the log cannot have it now, it gets it later.
+        let _ = state.audit.drain().await;
     }
     let cookie = sign_in.cookie("", 0)?;
     Ok((StatusCode::NO_CONTENT, [(header::SET_COOKIE, cookie)]).into_response())

@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use axum::Json;
 use axum::body::{Body, Bytes};
-use axum::extract::rejection::{PathRejection, QueryRejection};
-use axum::extract::{FromRef, Path, Query, State};
+use axum::extract::rejection::{PathRejection, QueryRejection, RawPathParamsRejection};
+use axum::extract::{FromRef, Path, Query, RawPathParams, Request, State};
 use axum::http::{HeaderMap, StatusCode, header};
+use axum::middleware::Next;
 use axum::response::Response;
 use http_body_util::BodyExt as _;
 use serde::Deserialize;
@@ -23,6 +24,7 @@ use tokio::time::error::Elapsed;
 use tokio::time::timeout;
 
 use super::{ApiError, Caller, held};
+use crate::audit::{HUB, is_hub};
 use crate::landing::{Admission, Coding, Landing, Put, Refusal, unpacked_bytes};
 use crate::state::AppState;
 
@@ -103,6 +105,23 @@ impl FromRef<AppState> for ShipState {
 pub struct PutQuery {
     offset: u64,
     generation: Option<u64>,
+}
+
+/// The layer of requests from the network: the hub itself ships its own log, by another listener.
+///
+/// # Errors
+/// The request is about the hub's own log.
+pub async fn refuse_hub(
+    path: Result<RawPathParams, RawPathParamsRejection>,
+    request: Request,
+    next: Next,
+) -> Result<Response, ApiError> {
+    let path = path.map_err(bad_request)?;
+    let origin = path.iter().find(|(name, _)| *name == "origin");
+    if origin.and_then(|(_, origin)| origin.parse().ok()).is_some_and(|origin| is_hub(&origin)) {
+        return Err(ApiError::forbidden(format!("only the hub itself ships to {HUB}")));
+    }
+    Ok(next.run(request).await)
 }
 
 /// `GET /api/v1/origins/{origin}`

@@ -10,6 +10,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tacho_query::{Answer, Request, Times};
 
+use super::audited::Note;
 use super::{ApiError, Caller};
 use crate::index::view::View;
 use crate::state::AppState;
@@ -33,9 +34,11 @@ pub struct Body {
 pub async fn sql(
     State(state): State<AppState>,
     caller: Caller,
+    note: Note,
     headers: HeaderMap,
     Json(body): Json<Body>,
 ) -> Result<Response, ApiError> {
+    note.text(&body.sql);
     caller.may_search()?;
     let view = View::of(&caller);
     let snapshot = Arc::new(state.index.store().snapshot());
@@ -53,8 +56,13 @@ pub async fn sql(
         ..Request::default()
     };
     let answer = state.index.fetch(snapshot, request).await?;
+    note.rows(answer.rows.len());
     let accept = headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok());
-    Ok(match accept.unwrap_or_default() {
+    let accept = accept.unwrap_or_default();
+    if matches!(accept, "text/csv" | "application/x-ndjson") {
+        note.export();
+    }
+    Ok(match accept {
         "text/csv" => {
             ([(header::CONTENT_TYPE, "text/csv; charset=utf-8")], csv(&answer)).into_response()
         }

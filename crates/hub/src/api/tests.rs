@@ -9,6 +9,7 @@ use serde_json::Value;
 use tower::ServiceExt as _;
 
 use super::*;
+use crate::audit::{Audit, AuditThread, Maker};
 use crate::data::DataDirectory;
 use crate::database::Database;
 use crate::index::Index;
@@ -20,6 +21,7 @@ use crate::verification::Verification;
 struct Hub {
     _directory: tempfile::TempDir,
     state: AppState,
+    thread: Option<AuditThread>,
 }
 
 impl Hub {
@@ -35,22 +37,25 @@ impl Hub {
         let index = Index::open(&data, landing.subscribe(), settings).unwrap();
         let ship = ship::ShipState::new(landing);
         let verification = Verification::default();
+        let own_log = crate::audit::Options::of(&data, 0);
+        let (audit, thread) = Audit::start(own_log, database.clone()).unwrap();
         let state = AppState {
             database,
             data,
             ship,
             index,
             verification,
+            audit,
             sign_in: session::SignIn::new(false),
             stopping,
         };
-        Self { _directory: directory, state }
+        Self { _directory: directory, state, thread: Some(thread) }
     }
 
     fn token(&self, roles: &str) -> String {
         let roles: Roles = roles.parse().unwrap();
         let grant = TokenGrant { name: "t".into(), roles, scope: Scope::All, expires_us: None };
-        tokens::create(&self.state.database, &grant, 0).unwrap()
+        tokens::create(&self.state.database, &grant, &Maker::default(), 0).unwrap()
     }
 
     async fn get(&self, path: &str, token: Option<&str>) -> (StatusCode, String) {

@@ -5,6 +5,7 @@ use std::io::{BufRead as _, Read as _};
 use anyhow::Context as _;
 
 use crate::accounts::{self, Account};
+use crate::audit::Maker;
 use crate::cli::AccountCreateArgs;
 use crate::clock::now_us;
 use crate::data::DataDirectory;
@@ -27,6 +28,8 @@ pub fn create(args: &AccountCreateArgs) -> anyhow::Result<()> {
     let servers = args.servers.clone();
     let scope = if servers.is_empty() { Scope::All } else { Scope::Servers(servers) };
     let account = Account { name: args.name.clone(), roles: args.role, scope };
-    accounts::create(&database, &account, password.trim_end_matches(['\r', '\n']), now_us())?;
+    let by = Maker::command("account create");
+    let password = password.trim_end_matches(['\r', '\n']);
+    accounts::create(&database, &account, password, &by, now_us())?;
     Ok(())
 }

@@ -13,11 +13,13 @@ use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
 
 use crate::accounts;
-use crate::alerts::{Monitor, Watch, Webhook, monitor::Inbox};
+use crate::alerts::monitor::{Inbox, Monitor, Watched};
+use crate::alerts::{Watch, Webhook};
 use crate::api::{self, session::SignIn, ship::ShipState};
+use crate::audit::{self, Audit, HUB};
 use crate::cli::ServeArgs;
 use crate::clock::now_us;
-use crate::data::DataDirectory;
+use crate::data::{DataDirectory, make_directory};
 use crate::database::Database;
 use crate::index::{Index, query_settings};
 use crate::landing::{self, Landing};
@@ -48,7 +50,7 @@ pub fn run(args: &ServeArgs) -> anyhow::Result<()> {
         args.listen
     );
     raise_file_limit();
-    let logs = local::named(&args.logs)?;
+    let mut logs = local::named(&args.logs)?;
     let data = DataDirectory::open(&args.data.directory)?;
     let _lock = data.lock()?;
     let data = Arc::new(data);
@@ -57,6 +59,11 @@ pub fn run(args: &ServeArgs) -> anyhow::Result<()> {
         reserve_bytes: args.reserve_mib.saturating_mul(1 << 20),
         ..Default::default()
     };
+    make_directory(&data.audit())?;
+    logs.push((HUB.parse().context("the name of the hub's own log")?, data.audit()));
+    let own_log = audit::Options::of(&data, args.audit_days);
+    let (audit, _audit) = Audit::start(own_log, database.clone())
+        .context("cannot start the thread of the hub's own log")?;
     let inbox = Inbox::new();
     let landing = Landing::open(Arc::clone(&data), options, inbox.reporter())
         .with_context(|| format!("cannot read the replica {}", data.replica().display()))?;
@@ -68,7 +75,12 @@ pub fn run(args: &ServeArgs) -> anyhow::Result<()> {
     let _verifier = verification
         .start(Arc::clone(&data), database.clone(), landing.subscribe())
         .context("cannot start the thread of the verifier")?;
-    let _monitor = Monitor::start(inbox, database.clone(), landing.clone(), verification.clone())
+    let watched = Watched {
+        landing: landing.clone(),
+        verification: verification.clone(),
+        audit: audit.clone(),
+    };
+    let _monitor = Monitor::start(inbox, database.clone(), watched)
         .context("cannot start the thread of the monitor")?;
     let _watch = Watch::start(Arc::clone(&data), database.clone(), landing.subscribe())
         .context("cannot start the thread of the watch")?;
@@ -81,6 +93,7 @@ pub fn run(args: &ServeArgs) -> anyhow::Result<()> {
         ship: ShipState::new(landing),
         index,
         verification,
+        audit,
         sign_in: SignIn::new(tls.is_some()),
         stopping,
     };

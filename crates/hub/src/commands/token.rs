@@ -1,5 +1,6 @@
 //! `tacho-hub token …`
 
+use crate::audit::Maker;
 use crate::cli::TokenCreateArgs;
 use crate::clock::now_us;
 use crate::data::DataDirectory;
@@ -25,5 +26,6 @@ pub fn create(args: &TokenCreateArgs) -> anyhow::Result<String> {
     let now_us = now_us();
     let expires_us = args.days.map(|days| now_us + i64::from(days) * DAY_US);
     let grant = TokenGrant { name, roles: args.role, scope, expires_us };
-    Ok(tokens::create(&database, &grant, now_us)?)
+    let by = Maker::command("token create");
+    Ok(tokens::create(&database, &grant, &by, now_us)?)
 }

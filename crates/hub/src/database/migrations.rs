@@ -84,6 +84,12 @@ pub const MIGRATIONS: &[&str] = &[
         PRIMARY KEY (origin, generation, file)
     ) STRICT, WITHOUT ROWID;
 ",
+    "
+    CREATE TABLE audit_outbox (         -- records that are not in the hub's own log yet
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        entry TEXT NOT NULL             -- JSON
+    ) STRICT;
+",
 ];
 
 /// Brings the tables up to date. Two processes may do it at the same time.

@@ -5,6 +5,7 @@ use tacho_record::{Field, Kind};
 use tacho_store::COLUMNS;
 
 use crate::api::Caller;
+use crate::audit::HUB;
 use crate::roles::Scope;
 
 /// The part of the view `records` that a caller may see.
@@ -42,7 +43,7 @@ impl View {
                 .collect();
             format!("* REPLACE ({})", removed.join(", "))
         });
-        let filter = match &caller.scope {
+        let servers = match &caller.scope {
             Scope::All => None,
             Scope::Servers(servers) if servers.is_empty() => Some("false".to_owned()),
             Scope::Servers(servers) => {
@@ -51,6 +52,10 @@ impl View {
                 Some(format!("\"server\" IN ({})", names.join(", ")))
             }
         };
+        let own =
+            (!caller.roles.may_see_statements()).then(|| format!("\"server\" <> {}", literal(HUB)));
+        let conditions: Vec<String> = [servers, own].into_iter().flatten().collect();
+        let filter = (!conditions.is_empty()).then(|| conditions.join(" AND "));
         Self { columns, filter }
     }
 }
@@ -58,13 +63,14 @@ impl View {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::audit::Source;
     use crate::roles::{Role, Roles};
 
     #[test]
     fn a_viewer_sees_no_literals_and_a_scope_is_a_filter() {
         let caller = |role: Role, scope| {
             let (user, roles) = ("x".to_owned(), Roles::from(role));
-            Caller { user, roles, scope, csrf: None }
+            Caller { user, roles, scope, csrf: None, source: Source::default() }
         };
         let all = View::of(&caller(Role::Auditor, Scope::All));
         assert_eq!(all, View { columns: None, filter: None });
@@ -78,6 +84,9 @@ mod tests {
                     || columns.contains(&format!("\"{name}\""))
             );
         }
-        assert_eq!(viewer.filter.as_deref(), Some("\"server\" IN ('db1')"));
+        let filter = "\"server\" IN ('db1') AND \"server\" <> 'tacho-hub'";
+        assert_eq!(viewer.filter.as_deref(), Some(filter));
+        let viewer = View::of(&caller(Role::Viewer, Scope::All));
+        assert_eq!(viewer.filter.as_deref(), Some("\"server\" <> 'tacho-hub'"));
     }
 }

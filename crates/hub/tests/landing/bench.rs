@@ -9,6 +9,7 @@ use axum::http::{self, StatusCode};
 use http_body_util::BodyExt as _;
 use serde_json::{Value, json};
 use tacho_hub::api::{self, session::SignIn, ship::ShipState};
+use tacho_hub::audit::{Audit, AuditThread, Maker};
 use tacho_hub::data::DataDirectory;
 use tacho_hub::database::Database;
 use tacho_hub::index::{Index, query_settings};
@@ -39,6 +40,7 @@ pub struct Bench {
     state: AppState,
     pub landing: Landing,
     incidents: Arc<Mutex<Vec<String>>>,
+    own_log: AuditThread,
 }
 
 /// What an answer has: status and JSON.
@@ -119,7 +121,7 @@ impl Bench {
         let token = |roles: &str, scope| {
             let roles = roles.parse().unwrap();
             let grant = TokenGrant { name: "t".to_owned(), roles, scope, expires_us: None };
-            tokens::create(&database, &grant, 0).unwrap()
+            tokens::create(&database, &grant, &Maker::default(), 0).unwrap()
         };
         let agent = token("agent", Scope::Servers(vec!["db1".parse().unwrap()]));
         let auditor = token("auditor", Scope::All);
@@ -128,16 +130,19 @@ impl Bench {
         let index = Index::open(&directory, landing.subscribe(), settings).unwrap();
         let ship = ShipState::new(landing.clone());
         let verification = Verification::default();
+        let own_log = tacho_hub::audit::Options::of(&directory, 0);
+        let (audit, own_log) = Audit::start(own_log, database.clone()).unwrap();
         let state = AppState {
             database,
             data: directory,
             ship,
             index,
             verification,
+            audit,
             sign_in: SignIn::new(false),
             stopping,
         };
-        Self { data, token: agent, auditor, state, landing, incidents }
+        Self { data, token: agent, auditor, state, landing, incidents, own_log }
     }
 
     pub fn state(&self) -> AppState {
@@ -150,9 +155,9 @@ impl Bench {
     }
 
     pub fn restarted_with(self, options: Options) -> Self {
-        let Self { data, state, landing, .. } = self;
-        // The store has a lock.
-        drop((state, landing));
+        let Self { data, state, landing, own_log, .. } = self;
+        // The store and the hub's own log have a lock.
+        drop((state, landing, own_log));
         Self::open(data, options)
     }
 

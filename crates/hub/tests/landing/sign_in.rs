@@ -6,6 +6,7 @@ use http_body_util::BodyExt as _;
 use serde_json::{Value, json};
 use tacho_hub::accounts::{self, Account, session::COOKIE};
 use tacho_hub::api;
+use tacho_hub::audit::Maker;
 use tacho_hub::roles::Scope;
 use tower::ServiceExt as _;
 
@@ -54,7 +55,7 @@ fn with_account(roles: &str) -> Bench {
     let bench = Bench::new();
     let roles = roles.parse().unwrap();
     let account = Account { name: "ann".to_owned(), roles, scope: Scope::All };
-    accounts::create(&bench.state().database, &account, PASSWORD, 0).unwrap();
+    accounts::create(&bench.state().database, &account, PASSWORD, &Maker::default(), 0).unwrap();
     bench
 }
 

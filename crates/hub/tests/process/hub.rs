@@ -35,7 +35,12 @@ impl Hub {
 
     /// Starts the process, at the same address as before.
     pub fn spawn(&mut self, more: &[&str]) {
-        let mut child = Command::new(HUB)
+        self.spawn_as(Command::new(HUB), more);
+    }
+
+    /// The same with a command that executes the hub.
+    pub fn spawn_as(&mut self, mut command: Command, more: &[&str]) {
+        let mut child = command
             .args(["serve", "--reserve-mib", "1", "--listen", &self.address, "--data"])
             .arg(self.data.path())
             .args(more)
@@ -103,6 +108,24 @@ impl Hub {
             child.kill().unwrap();
             child.wait().unwrap();
         }
+    }
+
+    /// Its process id.
+    pub fn pid(&self) -> u32 {
+        self.child.as_ref().unwrap().id()
+    }
+
+    /// Makes an account.
+    pub fn account(&self, name: &str, roles: &str, password: &str) {
+        let mut child = Command::new(HUB)
+            .args(["account", "create", "--role", roles, "--data"])
+            .arg(self.data.path())
+            .arg(name)
+            .stdin(Stdio::piped())
+            .spawn()
+            .unwrap();
+        child.stdin.take().unwrap().write_all(password.as_bytes()).unwrap();
+        assert!(child.wait().unwrap().success());
     }
 
     /// Directory of a generation.

@@ -1,5 +1,6 @@
 //! The command `tacho-hub` as a process, with shippers.
 
+mod audit;
 mod hub;
 #[path = "../../../chain/tests/support/mod.rs"]
 #[expect(dead_code, reason = "the support of another crate's tests")]

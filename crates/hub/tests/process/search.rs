@@ -40,11 +40,11 @@ fn line(seq: u64) -> String {
     )
 }
 
-fn request(hub: &Hub, head: &str, token: &str, body: &[u8]) -> Option<(u16, String)> {
+pub fn request(hub: &Hub, head: &str, token: &str, body: &[u8]) -> Option<(u16, String)> {
     request_with(hub, head, token, "", body)
 }
 
-fn request_with(
+pub fn request_with(
     hub: &Hub,
     head: &str,
     token: &str,
@@ -76,7 +76,7 @@ fn request_with(
     Some((status, whole))
 }
 
-fn get(hub: &Hub, path: &str, token: &str) -> (u16, Value) {
+pub fn get(hub: &Hub, path: &str, token: &str) -> (u16, Value) {
     let (status, body) = request(hub, &format!("GET {path}"), token, b"").expect("an answer");
     (status, serde_json::from_str(&body).unwrap_or_else(|error| panic!("{error}: {body}")))
 }
@@ -87,7 +87,7 @@ fn ok(hub: &Hub, path: &str, token: &str) -> Value {
     body
 }
 
-fn sql(hub: &Hub, token: &str, sql: &str) -> Value {
+pub fn sql(hub: &Hub, token: &str, sql: &str) -> Value {
     let body = json!({"sql": sql}).to_string();
     let (status, body) =
         request(hub, "POST /api/v1/sql", token, body.as_bytes()).expect("an answer");
