@@ -80,9 +80,8 @@ fn plain_line(record: &Record) -> String {
     let mut line = String::from("{\"v\":1");
     for &field in Field::ALL {
         let key = field.name();
-        let is_of_notices = field as u32 >= Field::class as u32;
-        let has_them = record.event == Some(EventKind::Notice) || !record.attributes.is_empty();
-        if is_of_notices && !has_them {
+        let is_of_notices = field as u32 >= Field::class as u32 && record.attributes.is_empty();
+        if is_of_notices && record.event != Some(EventKind::Notice) {
             continue;
         }
         line += &match (field, record.charset, record.value(field)) {

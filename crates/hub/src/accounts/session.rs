@@ -109,7 +109,7 @@ pub fn end(database: &Database, cookie: &str, record: &Entry) -> Result<(), Data
 /// A session that has expired.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Expired {
-    /// What identifies it in records.
+    /// Its identification in records.
     pub id: String,
     /// The account, or the name of the token.
     pub user: String,

@@ -154,7 +154,7 @@ pub async fn begin(
     let entry = Entry::new(Kind::Connect, &account.name, source)
         .with("role", &account.roles.to_string())
         .with("with", with);
-    // Without its record the session has no cookie: nobody can use it.
+    // Without its record the cookie is not sent, so no client has the session.
     state.audit.write(entry).await?;
     let body = json!({ "user": account.name, "role": account.roles.to_string() });
     let cookie = sign_in.cookie(&cookie, SESSION_US / 1_000_000)?;

@@ -19,9 +19,10 @@ use crate::tokens::{self, TokenGrant};
 use crate::verification::Verification;
 
 struct Hub {
+    /// Ends before its directory.
+    _thread: AuditThread,
     _directory: tempfile::TempDir,
     state: AppState,
-    thread: Option<AuditThread>,
 }
 
 impl Hub {
@@ -49,7 +50,7 @@ impl Hub {
             sign_in: session::SignIn::new(false),
             stopping,
         };
-        Self { _directory: directory, state, thread: Some(thread) }
+        Self { _thread: thread, _directory: directory, state }
     }
 
     fn token(&self, roles: &str) -> String {

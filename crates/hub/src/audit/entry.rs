@@ -70,8 +70,8 @@ impl Source {
         Self { program: format!("tacho-hub {name}"), os_user, ..Self::default() }
     }
 
-    /// What identifies a cookie or a token in records: the beginning of its hash, from which nobody
-    /// can make it.
+    /// Identifies a cookie or a token in records, by the hash of it: the first digits, from which
+    /// the secret cannot be made.
     #[must_use]
     pub fn session_of(hash: &[u8]) -> String {
         hash.iter().take(8).map(|byte| format!("{byte:02x}")).collect()
@@ -214,7 +214,7 @@ impl Entry {
     }
 }
 
-/// Who makes accounts and tokens.
+/// The person who makes accounts and tokens.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Maker {
     /// The account, or the name of a token; empty: a command on the hub's machine.

@@ -1,16 +1,16 @@
 //! The hub's own log: what people, and programs with their tokens, do with the hub.
 //!
-//! It is a log as a recorder writes it, in `audit/` of the data directory: the same lines, files and
-//! seal. The hub ships it to itself under the name [`HUB`], so it is verified and searched as every
-//! other log. `docs/guide/roles.md` has what is recorded.
+//! It is a log as a recorder writes it, in `audit/` of the data directory: the same lines, files
+//! and seal. The hub ships it to itself under the name [`HUB`], so it is verified and searched as
+//! every other log. `docs/guide/roles.md` lists what is recorded.
 //!
 //! A record is on the disk before the answer that it is about is sent. One thread writes: it takes
 //! all entries that wait, and puts them on the disk with one sync. If it cannot, the requests that
 //! wait are refused, and others until it can.
 //!
 //! Changes of the database take another way: the entry is stored in the transaction that makes the
-//! change (`outbox`), and moves to the log from there. So there is no change without its record, and
-//! another process can make one.
+//! change (`outbox`), and moves to the log from there. So there is no change without its record,
+//! and another process can make one.
 //!
 //! | module | what it owns |
 //! |---|---|

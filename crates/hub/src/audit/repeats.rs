@@ -1,5 +1,5 @@
-//! Which requests were recorded lately. A page asks the same questions every few seconds: one record
-//! for each quarter of an hour says as much as hundreds.
+//! Which requests were recorded lately. A page asks the same questions every few seconds: one
+//! record for each quarter of an hour says as much as hundreds.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};

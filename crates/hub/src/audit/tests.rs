@@ -57,7 +57,11 @@ impl Bench {
 
     fn verify(&self) -> Report {
         let directory = RealDirectory::new(&self.directory(), Identities::default()).unwrap();
-        verify::verify(&directory, &verify::Options::default(), &mut |_| ()).unwrap()
+        let lines = self.lines();
+        let start = Line::parse(lines[0].as_bytes()).unwrap();
+        let keys = vec![start.signing_key.parse().unwrap()];
+        let options = verify::Options { keys, expect: None };
+        verify::verify(&directory, &options, &mut |_| ()).unwrap()
     }
 }
 

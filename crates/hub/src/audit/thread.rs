@@ -69,7 +69,7 @@ impl Work {
                     Message::Stop => is_last = true,
                 }
             }
-            answer(writers, self.record(&entries));
+            answer(writers, self.record(entries));
             let now = Instant::now();
             let is_due = now >= next_look;
             if is_due {
@@ -95,11 +95,12 @@ impl Work {
     }
 
     /// Puts entries on the disk; after a failure together with a record of it.
-    fn record(&mut self, entries: &[Entry]) -> Result<(), NotRecorded> {
+    fn record(&mut self, mut entries: Vec<Entry>) -> Result<(), NotRecorded> {
         let trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let outage = trouble
-            .map(|reason| Entry::change("", Source::default(), "hub.log_error", &reason, ""));
-        let entries: Vec<Entry> = outage.into_iter().chain(entries.iter().cloned()).collect();
+        if let Some(reason) = trouble {
+            let outage = Entry::change("", Source::default(), "hub.log_error", &reason, "");
+            entries.insert(0, outage);
+        }
         if entries.is_empty() {
             return Ok(());
         }
@@ -131,7 +132,7 @@ impl Work {
     /// Every second: tries again after a failure, ends sessions that have expired.
     fn upkeep(&mut self) {
         // A failure has been said, and is tried again with the next look.
-        let is_good = self.record(&[]).is_ok();
+        let is_good = self.record(Vec::new()).is_ok();
         if is_good && let Some(log) = &mut self.log {
             let kept = log.upkeep();
             self.say_once("cannot remove an old file of the hub's own log", kept);
@@ -151,7 +152,7 @@ impl Work {
             match self.database.read(outbox::read) {
                 Ok(None) => return Ok(()),
                 Ok(Some((entries, last))) => {
-                    self.record(&entries)?;
+                    self.record(entries)?;
                     let deleted: Result<(), DatabaseError> =
                         self.database.write(|transaction| outbox::delete(transaction, last));
                     if deleted.is_err() {

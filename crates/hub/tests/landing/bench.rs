@@ -33,6 +33,8 @@ pub fn chain(stem: &str) -> String {
 }
 
 pub struct Bench {
+    /// Ends before its directory.
+    own_log: AuditThread,
     pub data: tempfile::TempDir,
     /// Ships to `db1`.
     pub token: String,
@@ -40,7 +42,6 @@ pub struct Bench {
     state: AppState,
     pub landing: Landing,
     incidents: Arc<Mutex<Vec<String>>>,
-    own_log: AuditThread,
 }
 
 /// What an answer has: status and JSON.
@@ -142,7 +143,7 @@ impl Bench {
             sign_in: SignIn::new(false),
             stopping,
         };
-        Self { data, token: agent, auditor, state, landing, incidents, own_log }
+        Self { own_log, data, token: agent, auditor, state, landing, incidents }
     }
 
     pub fn state(&self) -> AppState {

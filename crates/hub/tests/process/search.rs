@@ -14,6 +14,8 @@ use sha2::{Digest as _, Sha256};
 use crate::hub::Hub;
 
 const FILE: &str = "audit-20261121T100000Z-000001.jsonl";
+/// Records, without those of the hub's own log.
+const COUNT: &str = "SELECT count(*) FROM records WHERE server <> 'tacho-hub'";
 /// Lines of a body.
 const BODY_LINES: u64 = 40;
 
@@ -44,14 +46,24 @@ pub fn request(hub: &Hub, head: &str, token: &str, body: &[u8]) -> Option<(u16, 
     request_with(hub, head, token, "", body)
 }
 
-pub fn request_with(
+fn request_with(
     hub: &Hub,
     head: &str,
     token: &str,
     more: &str,
     body: &[u8],
 ) -> Option<(u16, String)> {
-    let mut stream = TcpStream::connect(&hub.address).ok()?;
+    request_to(&hub.address, head, token, more, body)
+}
+
+pub fn request_to(
+    address: &str,
+    head: &str,
+    token: &str,
+    more: &str,
+    body: &[u8],
+) -> Option<(u16, String)> {
+    let mut stream = TcpStream::connect(address).ok()?;
     let head = format!(
         "{head} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nAuthorization: Bearer {token}\r\n\
          Content-Type: application/json\r\n{more}Content-Length: {}\r\n\r\n",
@@ -145,7 +157,7 @@ fn assert_whole(hub: &Hub, auditor: &str, known: &mut BTreeMap<String, u64>) {
 fn wait_until_indexed(hub: &Hub, auditor: &str, senders: &[Sender]) {
     let wanted: u64 = senders.iter().map(|sender| sender.seq).sum();
     let begin = Instant::now();
-    while sql(hub, auditor, "SELECT count(*) FROM records")[0][0] != wanted {
+    while sql(hub, auditor, COUNT)[0][0] != wanted {
         assert!(begin.elapsed() < Duration::from_secs(60), "not indexed");
         std::thread::sleep(Duration::from_millis(50));
     }
@@ -178,12 +190,14 @@ fn every_record_is_found_once_at_every_moment() {
         ("desc", |keys| keys.iter().rev().is_sorted()),
     ] {
         let mut found = Vec::new();
-        let mut path = format!("/api/v1/records?order={order}&limit=777");
+        let mut path = format!("/api/v1/records?server=db1&server=db2&order={order}&limit=777");
         loop {
             let answer = ok(&hub, &path, &auditor);
             found.extend(answer["records"].as_array().unwrap().iter().cloned());
             let Some(cursor) = answer["next"].as_str() else { break };
-            path = format!("/api/v1/records?order={order}&limit=777&cursor={cursor}");
+            path = format!(
+                "/api/v1/records?server=db1&server=db2&order={order}&limit=777&cursor={cursor}"
+            );
         }
         let key = |record: &Value| {
             let text = |name: &str| record[name].as_str().unwrap().to_owned();
@@ -198,7 +212,7 @@ fn every_record_is_found_once_at_every_moment() {
         assert_eq!(record, serde_json::from_str::<Value>(&line(seq)).unwrap());
     }
 
-    let count = "SELECT count(*), sum(seq) FROM records";
+    let count = "SELECT count(*), sum(seq) FROM records WHERE server IN ('db1', 'db2')";
     let before = hub.command("sql", &[count]);
     assert!(before.status.success(), "{before:?}");
     assert_eq!(hub.stop(), Some(0));
@@ -236,7 +250,7 @@ fn questions_have_answers_and_roles_limits() {
     assert_eq!((&top["total"], top["rows"].as_array().unwrap().len()), (&json!(3), 2));
     assert_eq!(top["rows"][0]["text"], "SELECT ?");
     assert_eq!(top["rows"][0]["spark"].as_array().unwrap().len(), 24);
-    let overview = get_ok("overview");
+    let overview = get_ok("overview?server=db1&server=db2");
     let statements = overview["statements"].as_array().unwrap().iter();
     assert_eq!(statements.map(|count| count.as_u64().unwrap()).sum::<u64>(), 400);
     assert!(overview["by_server"]["db2"].is_array());
