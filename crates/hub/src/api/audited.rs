@@ -1,9 +1,9 @@
 //! Records what is asked, by whom, before the answer is sent.
 //!
-//! A question is recorded with its text and the status of its answer. A question that a page repeats
-//! is recorded once for each session and [`WINDOW`](crate::audit::repeats::WINDOW), if nothing about
-//! it has changed. Of all other requests only refusals are recorded here; sign-ins and changes are
-//! recorded where they happen.
+//! A question is recorded with its text and the status of its answer. One that a page repeats is
+//! recorded once for each session and [`WINDOW`](crate::audit::repeats::WINDOW), if nothing about
+//! it has changed. Of all other requests only refusals are recorded here; sign-ins and
+//! changes are recorded where they happen.
 
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex, PoisonError};
