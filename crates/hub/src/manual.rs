@@ -9,7 +9,7 @@ const DATA: &[Fact] = &[
     (
         "/var/lib/tacho-hub",
         "The data of the hub that the systemd unit starts: the copies of the logs in replica, the \
-         index in store, accounts, tokens and alerts in hub.sqlite.",
+         index in store, accounts, tokens and alerts in hub.sqlite, the hub's own log in audit.",
     ),
     ("/usr/lib/tachograph/libduckdb.so", "DuckDB, which the query processes load."),
 ];

@@ -51,6 +51,13 @@ fn wait_for<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
     }
 }
 
+/// Number of the last line of the log that the hub has copied.
+fn landed(hub: &Hub, auditor: &str) -> Option<u64> {
+    let (_, servers) = get(hub, "/api/v1/servers", auditor);
+    let own = servers.as_array()?.iter().find(|it| it["server"] == "tacho-hub")?;
+    own["landed_seq"].as_u64()
+}
+
 fn text<'a>(record: &'a Value, field: &str) -> &'a str {
     record[field].as_str().unwrap_or_default()
 }
@@ -277,6 +284,13 @@ fn no_acknowledged_sign_in_is_lost_if_the_hub_is_killed() {
         hub.spawn(&[]);
     }
     assert!(known.len() >= 21, "{known:?}");
+    let auditor = hub.token(&["--role", "auditor"]);
+    let written = lines(&own).len() as u64;
+    wait_for("copy of the log", || landed(&hub, &auditor).filter(|seq| *seq >= written));
+    let (_, alerts) = get(&hub, "/api/v1/alerts", &auditor);
+    for rule in ["tampered", "fork", "contradiction", "gap", "seal_broken"] {
+        assert!(alerts.as_array().unwrap().iter().all(|it| it["rule"] != rule), "{alerts}");
+    }
     assert_eq!(hub.stop(), Some(0));
     let numbers: Vec<u64> =
         lines(&own).iter().map(|record| record["seq"].as_u64().unwrap()).collect();
@@ -302,12 +316,7 @@ fn a_change_of_the_hubs_own_log_is_an_alert() {
     let mut hub = Hub::start();
     let auditor = hub.token(&["--role", "auditor"]);
     assert_eq!(sign_in(&hub, "mallory", "x").unwrap().0, 401);
-    let landed = |hub: &Hub| {
-        let (_, servers) = get(hub, "/api/v1/servers", &auditor);
-        let own = servers.as_array().unwrap().iter().find(|it| it["server"] == "tacho-hub");
-        own.and_then(|it| it["landed_seq"].as_u64()).filter(|seq| *seq >= 2)
-    };
-    wait_for("record of the sign-in", || landed(&hub));
+    wait_for("record of the sign-in", || landed(&hub, &auditor).filter(|seq| *seq >= 3));
     assert_eq!(hub.stop(), Some(0));
     let own = hub.data.path().join("audit");
     for entry in fs::read_dir(&own).unwrap() {
