@@ -328,13 +328,12 @@ fn a_change_of_the_hubs_own_log_is_an_alert() {
     }
     assert_eq!(verified(&own), State::Modified);
     hub.spawn(&[]);
-    let rule = wait_for("alert", || {
+    wait_for("alert", || {
         let (_, alerts) = get(&hub, "/api/v1/alerts", &auditor);
-        let own = alerts.as_array().unwrap().iter().find(|it| it["server"] == "tacho-hub");
-        own.map(|alert| text(alert, "rule").to_owned())
+        let known = ["tampered", "fork", "contradiction", "seal_broken"];
+        let mut own = alerts.as_array()?.iter().filter(|it| it["server"] == "tacho-hub");
+        own.any(|alert| known.contains(&text(alert, "rule"))).then_some(())
     });
-    let known = ["tampered", "fork", "contradiction", "seal_broken"];
-    assert!(known.contains(&rule.as_str()), "{rule}");
 }
 
 #[test]
