@@ -121,6 +121,8 @@ fn open(setup: &Setup) -> Result<(Database, Connection), EngineError> {
         "SET TimeZone = 'UTC'".to_owned(),
         // Segments are never changed.
         "SET parquet_metadata_cache = true".to_owned(),
+        // A page of records: first which rows, then all columns of these. The default is 50 rows.
+        "SET late_materialization_max_rows = 2000".to_owned(),
         format!("SET allowed_directories = [{allowed}]"),
         "SET enable_external_access = false".to_owned(),
         "SET lock_configuration = true".to_owned(),
@@ -219,6 +221,16 @@ fn run(connection: &Connection, query: &Request, output: &mut fs::File) -> Resul
 }
 
 fn create_views(connection: &Connection, query: &Request) -> Result<(), EngineError> {
+    if !query.files.is_empty() {
+        create_records(connection, query)?;
+    }
+    for (name, select) in &query.views {
+        connection.execute(&format!("CREATE OR REPLACE TEMP VIEW {name} AS {select}"))?;
+    }
+    Ok(())
+}
+
+fn create_records(connection: &Connection, query: &Request) -> Result<(), EngineError> {
     let files: Vec<String> =
         query.files.iter().map(|file| literal(&file.to_string_lossy())).collect();
     let columns = query.columns.as_deref().unwrap_or("*");
@@ -226,11 +238,7 @@ fn create_views(connection: &Connection, query: &Request) -> Result<(), EngineEr
     connection.execute(&format!(
         "CREATE OR REPLACE TEMP VIEW records AS SELECT {columns} FROM read_parquet([{}]) WHERE {filter}",
         files.join(",")
-    ))?;
-    for (name, select) in &query.views {
-        connection.execute(&format!("CREATE OR REPLACE TEMP VIEW {name} AS {select}"))?;
-    }
-    Ok(())
+    ))
 }
 
 /// The same query, with values of other types as texts.

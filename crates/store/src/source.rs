@@ -7,12 +7,14 @@ use std::path::Path;
 
 /// How much a line may grow the buffer at once, in bytes.
 const STEP_BYTES: u64 = 4 << 20;
+/// Longer than any line of a recorder. It protects the memory from a shipper that sends no newline.
+const LINE_BYTES_MAX: u64 = 128 << 20;
 
 /// Reads whole lines from `from` on, of the bytes before `durable`, about `budget` bytes; more if
 /// a single line is longer. Empty: there is no whole line yet.
 ///
 /// # Errors
-/// If the file cannot be read, or ends before `durable`.
+/// If the file cannot be read, ends before `durable`, or a line is longer than 128 MiB.
 pub fn read_lines(file: &File, from: u64, durable: u64, budget: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let mut end = from;
@@ -23,9 +25,14 @@ pub fn read_lines(file: &File, from: u64, durable: u64, budget: u64) -> io::Resu
         bytes.resize(old + (next - end) as usize, 0);
         file.read_exact_at(&mut bytes[old..], end)?;
         end = next;
-        if let Some(last) = bytes.iter().rposition(|&byte| byte == b'\n') {
-            bytes.truncate(last + 1);
+        // Not what was searched before: a line may be very long.
+        if let Some(last) = bytes[old..].iter().rposition(|&byte| byte == b'\n') {
+            bytes.truncate(old + last + 1);
             return Ok(bytes);
+        }
+        if bytes.len() as u64 > LINE_BYTES_MAX {
+            let text = format!("the line at {from} is longer than {LINE_BYTES_MAX} bytes");
+            return Err(io::Error::new(io::ErrorKind::InvalidData, text));
         }
     }
     Ok(Vec::new())
@@ -107,6 +114,18 @@ fn read_what_is_there(file: &File, buffer: &mut [u8], from: u64) -> io::Result<u
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_line_without_an_end_is_refused() {
+        let file = tempfile::tempfile().unwrap();
+        let read = |length| {
+            file.set_len(length).unwrap();
+            read_lines(&file, 0, length, 1 << 20)
+        };
+        assert!(read(LINE_BYTES_MAX).unwrap().is_empty());
+        let error = read(LINE_BYTES_MAX + 1).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::InvalidData);
+    }
 
     #[test]
     fn only_whole_lines_are_read() {

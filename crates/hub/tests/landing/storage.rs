@@ -34,16 +34,18 @@ async fn only_an_append_copies_a_shared_file() {
 async fn a_copy_needs_space_beside_the_reserve() {
     let bench = Bench::new();
     bench.put(&lines(TWO), 0, b"two\n").await;
-    // Sparse: no byte of it on the disk. Twice the free space, because others may free some
-    // meanwhile, and the copy would be made.
+    // Sparse: no byte of it on the disk. The copy does not fit by half of its length, because others
+    // use and free some meanwhile.
+    const LENGTH: u64 = 4 << 30;
     let name = lines(ONE);
-    let length = 2 * tacho_hub::landing::free_bytes(bench.data.path()).unwrap();
-    std::fs::File::create_new(bench.path(1, &name)).unwrap().set_len(length).unwrap();
-    let bench = bench.restarted();
+    let free = tacho_hub::landing::free_bytes(bench.data.path()).unwrap();
+    std::fs::File::create_new(bench.path(1, &name)).unwrap().set_len(LENGTH).unwrap();
+    let reserve_bytes = free.saturating_sub(LENGTH / 2);
+    let bench = bench.restarted_with(Options { reserve_bytes, ..Bench::options() });
     let fork = json!({"after": 1, "reason": "different", "file": "removed.chain", "offset": 0});
     assert_eq!(bench.fork(&fork).await.0, 201);
     let before = vec![0; 4096];
-    let request = crate::bench::Request::put(&name, length, b"more\n");
+    let request = crate::bench::Request::put(&name, LENGTH, b"more\n");
     let before = tacho_ship::protocol::digest::Before::of(&before).to_string();
     let answer = bench.send(request.header("tacho-before", &before)).await;
     assert_eq!((answer.0, &answer.1["code"]), (507, &json!("disk_full")));
