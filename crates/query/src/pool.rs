@@ -46,13 +46,13 @@ pub struct Request {
     /// One `SELECT` over the view `records`.
     pub sql: String,
     /// The segments of the view, as a snapshot of the store gives them. They must exist until the
-    /// query has ended.
+    /// query has ended. Without any there is no view `records`, only `views`.
     pub files: Vec<PathBuf>,
     /// What the view has of them, as behind `SELECT`; by default everything.
     pub columns: Option<String>,
     /// A condition in SQL that all rows of the view meet.
     pub filter: Option<String>,
-    /// Further views: name, and `SELECT` over `records`.
+    /// Further views: name, and `SELECT` over `records` or files of the store.
     pub views: Vec<(String, String)>,
     /// The SQL is a user's: it may refer to the views only.
     pub is_users: bool,

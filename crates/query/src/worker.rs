@@ -219,6 +219,16 @@ fn run(connection: &Connection, query: &Request, output: &mut fs::File) -> Resul
 }
 
 fn create_views(connection: &Connection, query: &Request) -> Result<(), EngineError> {
+    if !query.files.is_empty() {
+        create_records(connection, query)?;
+    }
+    for (name, select) in &query.views {
+        connection.execute(&format!("CREATE OR REPLACE TEMP VIEW {name} AS {select}"))?;
+    }
+    Ok(())
+}
+
+fn create_records(connection: &Connection, query: &Request) -> Result<(), EngineError> {
     let files: Vec<String> =
         query.files.iter().map(|file| literal(&file.to_string_lossy())).collect();
     let columns = query.columns.as_deref().unwrap_or("*");
@@ -226,11 +236,7 @@ fn create_views(connection: &Connection, query: &Request) -> Result<(), EngineEr
     connection.execute(&format!(
         "CREATE OR REPLACE TEMP VIEW records AS SELECT {columns} FROM read_parquet([{}]) WHERE {filter}",
         files.join(",")
-    ))?;
-    for (name, select) in &query.views {
-        connection.execute(&format!("CREATE OR REPLACE TEMP VIEW {name} AS {select}"))?;
-    }
-    Ok(())
+    ))
 }
 
 /// The same query, with values of other types as texts.

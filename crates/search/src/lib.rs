@@ -16,15 +16,20 @@
 //! | `lexer` | words, quoted texts, brackets |
 //! | `parser` | the tree |
 //! | `target` | fields and their kinds, from the table of fields in `tacho_record` |
+//! | `digest_text` | patterns for the dictionary of digests |
 //! | `value` | numbers, durations, times, patterns |
 //! | `sql` | the condition |
 
+mod digest_text;
 mod lexer;
 mod parser;
 mod sql;
 mod target;
 mod value;
 
+use std::collections::BTreeSet;
+
+pub use digest_text::DigestPattern;
 pub use parser::{Expr, Term};
 pub use target::{Target, TargetKind, targets};
 pub use value::{Comparison, Pattern, Test};
@@ -59,6 +64,42 @@ impl Search {
     /// The condition in SQL.
     pub fn condition(&self) -> String {
         self.expr.as_ref().map_or_else(|| "true".to_owned(), sql::condition)
+    }
+
+    /// The columns of the view that the condition reads.
+    pub fn columns(&self) -> BTreeSet<&'static str> {
+        let mut columns = BTreeSet::new();
+        if let Some(expr) = &self.expr {
+            expr.each(&mut |term| columns.extend(sql::columns_of(term)));
+        }
+        columns
+    }
+
+    /// Whether it has a `digest_text` that was not [looked up](Self::look_up).
+    pub fn needs_look_up(&self) -> bool {
+        let mut needs = false;
+        if let Some(expr) = &self.expr {
+            expr.each(&mut |term| needs |= matches!(term.test, Test::DigestText(_)));
+        }
+        needs
+    }
+
+    /// Replaces each `digest_text` by the digests whose texts are like it. The texts are in a
+    /// dictionary, so `find` looks them up there; a condition without that is an error in SQL.
+    ///
+    /// # Errors
+    /// Those of `find`.
+    pub fn look_up<E>(
+        &mut self,
+        mut find: impl FnMut(&DigestPattern) -> Result<Vec<String>, E>,
+    ) -> Result<(), E> {
+        let Some(expr) = &mut self.expr else { return Ok(()) };
+        expr.try_each_mut(&mut |term| {
+            if let Test::DigestText(pattern) = &term.test {
+                term.test = Test::Digests(find(pattern)?);
+            }
+            Ok(())
+        })
     }
 
     /// The terms that every record that is found meets: those that no `or` or `not` has in it.

@@ -18,6 +18,34 @@ pub enum Expr {
     Term(Term),
 }
 
+impl Expr {
+    /// Calls `visit` with every term.
+    pub fn each(&self, visit: &mut impl FnMut(&Term)) {
+        match self {
+            Self::And(parts) | Self::Or(parts) => parts.iter().for_each(|it| it.each(visit)),
+            Self::Not(inner) => inner.each(visit),
+            Self::Term(term) => visit(term),
+        }
+    }
+
+    /// The same with terms that `visit` may change.
+    ///
+    /// # Errors
+    /// The first one of `visit`.
+    pub fn try_each_mut<E>(
+        &mut self,
+        visit: &mut impl FnMut(&mut Term) -> Result<(), E>,
+    ) -> Result<(), E> {
+        match self {
+            Self::And(parts) | Self::Or(parts) => {
+                parts.iter_mut().try_for_each(|it| it.try_each_mut(visit))
+            }
+            Self::Not(inner) => inner.try_each_mut(visit),
+            Self::Term(term) => visit(term),
+        }
+    }
+}
+
 /// A condition on one field.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Term {

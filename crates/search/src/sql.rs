@@ -4,6 +4,11 @@ use crate::parser::{Expr, Term};
 use crate::target::TargetKind;
 use crate::value::{Comparison, Pattern, Piece, Test};
 
+/// The columns that a term reads.
+pub fn columns_of(term: &Term) -> &'static [&'static str] {
+    term.target.map_or(TEXT_COLUMNS, |target| target.columns)
+}
+
 /// Columns in which a text without a field is looked for.
 const TEXT_COLUMNS: &[&str] = &["sql", "error"];
 
@@ -30,7 +35,7 @@ fn joined(parts: &[Expr], operator: &str) -> String {
 }
 
 fn term_condition(term: &Term) -> String {
-    let columns = term.target.map_or(TEXT_COLUMNS, |target| target.columns);
+    let columns = columns_of(term);
     let kind = term.target.map(|target| &target.kind);
     let each: Vec<String> =
         columns.iter().map(|column| column_condition(&name(column), kind, &term.test)).collect();
@@ -61,6 +66,13 @@ fn column_condition(column: &str, kind: Option<&TargetKind>, test: &Test) -> Str
             format!("len(list_filter({column}, lambda a: {key} OR {value})) > 0")
         }
         Test::Contains(pattern) => contains(column, pattern),
+        // Not looked up: better no answer than one without records.
+        Test::DigestText(_) => "error('digest_text was not looked up') IS NULL".to_owned(),
+        Test::Digests(digests) if digests.is_empty() => "false".to_owned(),
+        Test::Digests(digests) => {
+            let list: Vec<String> = digests.iter().map(|digest| literal(digest)).collect();
+            format!("{column} IN ({})", list.join(", "))
+        }
         Test::Begins(text) => format!("starts_with({column}, {})", literal(text)),
         Test::Table(db, table) => {
             let one = |db_name: &str, table_name: &str| {

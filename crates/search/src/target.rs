@@ -38,6 +38,8 @@ pub enum TargetKind {
     Contains,
     /// The beginning of a digest.
     Digest,
+    /// The text of a digest: contains, without regard to case, blanks and backticks.
+    DigestText,
     /// A table, with or without its database.
     Table,
     /// Keys and values of a message.
@@ -78,6 +80,12 @@ fn others() -> Vec<Target> {
         of("time", &["query_time_us"], TargetKind::Duration, "duration of the statement"),
         of("lock_time", &["lock_time_us"], TargetKind::Duration, "time spent waiting for locks"),
         of("table", &["tables"], TargetKind::Table, "table used: `card`, `shop.card`, `shop.*`"),
+        of(
+            "digest_text",
+            &["digest"],
+            TargetKind::DigestText,
+            "statement without its literals: `\"from card where\"`",
+        ),
         of("generation", &["generation"], TargetKind::Number, "generation of the log at the hub"),
         of("file", &["file"], TargetKind::Text, "name of the log file"),
         of("offset", &["offset"], TargetKind::Number, "position of the line in its file"),

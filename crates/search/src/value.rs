@@ -1,5 +1,6 @@
 //! Values of terms: numbers, durations, times, patterns.
 
+use crate::digest_text::DigestPattern;
 use crate::target::{Target, TargetKind};
 
 /// How a number or time is compared.
@@ -122,6 +123,10 @@ pub enum Test {
     Contains(Pattern),
     /// It begins with this.
     Begins(String),
+    /// The text of the digest is like this: see [`Search::look_up`](crate::Search::look_up).
+    DigestText(DigestPattern),
+    /// One of these digests.
+    Digests(Vec<String>),
     /// A database, if any, and a table.
     Table(Option<Pattern>, Pattern),
 }
@@ -165,6 +170,11 @@ pub fn read(target: &Target, text: &str, is_quoted: bool) -> Result<Test, String
         },
         TargetKind::Contains | TargetKind::Attributes => Ok(Test::Contains(pattern())),
         TargetKind::Digest => digest(text),
+        TargetKind::DigestText => {
+            let pattern = DigestPattern::new(&pattern());
+            let expected = || "a text other than blanks and backticks".to_owned();
+            pattern.map(Test::DigestText).ok_or_else(expected)
+        }
         TargetKind::Table => table(text, is_quoted),
     }
 }

@@ -167,7 +167,7 @@ proptest! {
                     prop_assert!([
                         "AND", "OR", "IS", "NOT", "NULL", "TRUE", "LIKE", "ILIKE", "ESCAPE", "len",
                         "list", "filter", "lambda", "starts", "ends", "with", "contains", "lower",
-                        "TIMESTAMPTZ", "new", "db", "table", "true",
+                        "TIMESTAMPTZ", "new", "db", "table", "true", "error",
                     ].contains(&word), "{word} in {left}");
                 }
             }
@@ -186,6 +186,33 @@ proptest! {
         let wanted = format!("\"user\" = '{}'", value.replace('\'', "''"));
         prop_assert_eq!(search.condition(), wanted);
     }
+}
+
+#[test]
+fn digest_texts_become_digests() {
+    let mut search = parse("user:a (digest_text:\"from card\" or -digest_text:x*)").unwrap();
+    assert!(search.needs_look_up());
+    assert!(search.condition().contains("error('digest_text was not looked up')"));
+    let find = |pattern: &tacho_search::DigestPattern| match pattern.is_in("FROM `card`") {
+        true => Ok(vec!["1:ab".to_owned(), "1:cd".to_owned()]),
+        false => Ok::<_, ()>(Vec::new()),
+    };
+    search.look_up(find).unwrap();
+    assert!(!search.needs_look_up());
+    let wanted = r#""user" = 'a' AND ("digest" IN ('1:ab', '1:cd') OR (false) IS NOT TRUE)"#;
+    assert_eq!(search.condition(), wanted);
+    assert_eq!(parse("digest_text:y").unwrap().look_up(|_| Err(7)), Err(7));
+    assert!(parse("digest_text:\"` `\"").is_err());
+    assert_eq!(condition("digest_text:*"), "\"digest\" IS NOT NULL");
+}
+
+#[test]
+fn the_columns_of_a_search_are_known() {
+    let columns = |text: &str| parse(text).unwrap().columns().into_iter().collect::<Vec<_>>();
+    assert_eq!(columns(""), [""; 0]);
+    assert_eq!(columns("user:a -(db:b or host:c)"), ["db", "host", "ip", "user"]);
+    assert_eq!(columns("card digest_text:x"), ["digest", "error", "sql"]);
+    assert_eq!(columns("table:card time:>2s"), ["query_time_us", "tables"]);
 }
 
 #[test]

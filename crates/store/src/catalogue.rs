@@ -12,7 +12,7 @@ use rusqlite::{Connection, OpenFlags, OptionalExtension as _, params};
 use crate::segment::SegmentInfo;
 
 /// Version of the store's format. Another version is built again from the replica.
-pub const FORMAT: i64 = 1;
+pub const FORMAT: i64 = 2;
 
 const TABLES: &str = "
     CREATE TABLE meta (key TEXT PRIMARY KEY, value INTEGER NOT NULL) STRICT;
@@ -21,6 +21,7 @@ const TABLES: &str = "
         level INTEGER NOT NULL,
         rows INTEGER NOT NULL,
         bytes INTEGER NOT NULL,
+        rollup_bytes INTEGER NOT NULL,
         min_ts_us INTEGER NOT NULL,
         max_ts_us INTEGER NOT NULL
     ) STRICT;
@@ -138,8 +139,9 @@ impl Catalogue {
     pub fn list(&mut self) -> rusqlite::Result<Listing> {
         let transaction = self.connection.transaction()?;
         let mut listing = Listing::default();
-        let mut statement = transaction
-            .prepare("SELECT id, level, rows, bytes, min_ts_us, max_ts_us FROM segment")?;
+        let mut statement = transaction.prepare(
+            "SELECT id, level, rows, bytes, rollup_bytes, min_ts_us, max_ts_us FROM segment",
+        )?;
         let mut rows = statement.query([])?;
         while let Some(row) = rows.next()? {
             let info = SegmentInfo {
@@ -147,8 +149,9 @@ impl Catalogue {
                 level: row.get(1)?,
                 rows: row.get(2)?,
                 bytes: row.get(3)?,
-                min_ts_us: row.get(4)?,
-                max_ts_us: row.get(5)?,
+                rollup_bytes: row.get(4)?,
+                min_ts_us: row.get(5)?,
+                max_ts_us: row.get(6)?,
             };
             listing.segments.insert(info.id, info);
         }
@@ -232,6 +235,29 @@ impl Catalogue {
         digests.collect()
     }
 
+    /// The digests whose texts `matches` finds, `max` of them at most, sorted.
+    ///
+    /// # Errors
+    /// If the file is damaged.
+    pub fn digests_like(
+        &self,
+        matches: &dyn Fn(&str) -> bool,
+        max: usize,
+    ) -> rusqlite::Result<Vec<String>> {
+        let mut statement =
+            self.connection.prepare_cached("SELECT digest, text FROM digest ORDER BY digest")?;
+        let mut rows = statement.query([])?;
+        let mut found = Vec::new();
+        while found.len() < max
+            && let Some(row) = rows.next()?
+        {
+            if matches(row.get_ref(1)?.as_str()?) {
+                found.push(row.get(0)?);
+            }
+        }
+        Ok(found)
+    }
+
     /// The text of a digest.
     ///
     /// # Errors
@@ -260,8 +286,16 @@ impl Catalogue {
 
 fn insert(connection: &Connection, info: &SegmentInfo) -> rusqlite::Result<()> {
     connection.execute(
-        "INSERT INTO segment VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
-        params![info.id, info.level, info.rows, info.bytes, info.min_ts_us, info.max_ts_us],
+        "INSERT INTO segment VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+        params![
+            info.id,
+            info.level,
+            info.rows,
+            info.bytes,
+            info.rollup_bytes,
+            info.min_ts_us,
+            info.max_ts_us
+        ],
     )?;
     Ok(())
 }

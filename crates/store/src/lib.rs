@@ -13,7 +13,9 @@
 //! | `answer` | a row back into the line it came from |
 //! | `segment` | one Parquet file |
 //! | `catalogue` | segments, watermarks and totals, in SQLite |
-//! | `store` | the open store, snapshots, deletion of segments |
+//! | `snapshot` | the store at one moment |
+//! | `store` | the open store, deletion of segments |
+//! | `rollup` | counts by minute beside the segments, and the views over them |
 //! | `source` | new lines of a file of the replica |
 //! | `merge` | the thread that merges segments |
 //! | `indexer` | the thread that indexes what has been landed |
@@ -25,7 +27,9 @@ mod digests;
 mod indexer;
 mod lines;
 mod merge;
+pub mod rollup;
 mod segment;
+mod snapshot;
 mod source;
 mod store;
 
@@ -36,4 +40,5 @@ pub use digests::normalised;
 pub use indexer::{Durable, Indexer, IndexerOptions, Report};
 pub use merge::{MergeOptions, MergeReport, Merger, step as merge_step};
 pub use segment::SegmentInfo;
-pub use store::{Advance, Reader, Snapshot, Store, StoreError};
+pub use snapshot::{Advance, Reader, Snapshot};
+pub use store::{Store, StoreError};

@@ -7,7 +7,7 @@
 //! | 2 | segments of level 1 | records of one hour of `ts` |
 //! | 3 and higher | segments of an hour | the same |
 //!
-//! Rows stay sorted by server, `ts` and `seq`. A merge reads and writes in streams, so its memory
+//! Rows stay sorted by server, `ts` and `seq`. Beside each output its rollup is written. A merge reads and writes in streams, so its memory
 //! does not depend on the size of the segments. It is committed in one transaction: a snapshot has
 //! either the old segments or the new ones.
 
@@ -21,6 +21,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use crate::catalogue::now_us;
+use crate::rollup::RollupWriter;
 use crate::segment::{Effort, SegmentError, SegmentInfo, SegmentWriter};
 use crate::store::{Store, StoreError};
 pub use plan::MergeOptions;
@@ -134,9 +135,28 @@ struct Output {
     id: u64,
     path: PathBuf,
     writer: SegmentWriter,
+    rollup_path: PathBuf,
+    rollup: RollupWriter,
     rows: u64,
     min_ts_us: i64,
     max_ts_us: i64,
+}
+
+impl Output {
+    fn create(store: &Store, group_bytes: usize) -> Result<Self, SegmentError> {
+        let (id, path) = store.new_segment();
+        let rollup_path = store.rollup_path(id);
+        Ok(Self {
+            id,
+            writer: SegmentWriter::create(&path, Effort::Small)?.with_groups(group_bytes),
+            path,
+            rollup: RollupWriter::create(&rollup_path)?,
+            rollup_path,
+            rows: 0,
+            min_ts_us: i64::MAX,
+            max_ts_us: i64::MIN,
+        })
+    }
 }
 
 /// Writes the outputs of a merge. If it fails, their files are removed.
@@ -147,17 +167,21 @@ fn write(store: &Store, merge: &Merge, inputs: &[PathBuf]) -> Result<Vec<Segment
         for output in outputs {
             // The next start removes the rest.
             let _ = std::fs::remove_file(&output.path);
+            let _ = std::fs::remove_file(&output.rollup_path);
         }
         return result;
     }
     let mut infos = Vec::new();
     for output in outputs {
         let bytes = output.writer.finish().map_err(StoreError::segment(&output.path))?;
+        let rollup_bytes =
+            output.rollup.finish().map_err(StoreError::segment(&output.rollup_path))?;
         infos.push(SegmentInfo {
             id: output.id,
             level: merge.level,
             rows: output.rows,
             bytes,
+            rollup_bytes,
             min_ts_us: output.min_ts_us,
             max_ts_us: output.max_ts_us,
         });
@@ -184,10 +208,7 @@ fn write_outputs(
         let at = match by_place[place] {
             Some(at) => at,
             None => {
-                let (id, path) = store.new_segment();
-                let writer = SegmentWriter::create(&path, Effort::Small)?.with_groups(group_bytes);
-                let (min_ts_us, max_ts_us) = (i64::MAX, i64::MIN);
-                outputs.push(Output { id, path, writer, rows: 0, min_ts_us, max_ts_us });
+                outputs.push(Output::create(store, group_bytes)?);
                 by_place[place] = Some(outputs.len() - 1);
                 outputs.len() - 1
             }
@@ -196,7 +217,8 @@ fn write_outputs(
         output.rows += batch.num_rows() as u64;
         output.min_ts_us = output.min_ts_us.min(min_ts_us);
         output.max_ts_us = output.max_ts_us.max(max_ts_us);
-        output.writer.write(batch)
+        output.writer.write(batch)?;
+        output.rollup.add(batch)
     })
     .map_err(|(path, source): (PathBuf, SegmentError)| StoreError::Segment { path, source })?;
     Ok(Vec::new())

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use arrow_array::{RecordBatch, UInt32Array};
-use arrow_schema::ArrowError;
+use arrow_schema::{ArrowError, Schema};
 use arrow_select::take::take_record_batch;
 use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
@@ -32,6 +32,8 @@ pub struct SegmentInfo {
     pub rows: u64,
     /// Bytes of the file.
     pub bytes: u64,
+    /// Bytes of the file with its rollup; 0: it has none.
+    pub rollup_bytes: u64,
     /// The earliest time, µs since 1970.
     pub min_ts_us: i64,
     /// The latest time, µs since 1970.
@@ -58,6 +60,11 @@ pub enum SegmentError {
 /// Name of the file of a segment.
 pub fn file_name(id: u64) -> String {
     format!("{id:010}.parquet")
+}
+
+/// Name of the file with the rollup of a segment.
+pub fn rollup_name(id: u64) -> String {
+    format!("{id:010}.rollup.parquet")
 }
 
 /// How a segment is written.
@@ -155,18 +162,18 @@ pub fn reordered(batch: &RecordBatch, order: Vec<u32>) -> Result<RecordBatch, Se
     Ok(take_record_batch(batch, &UInt32Array::from(order))?)
 }
 
-/// Whether the file is the segment that the catalogue lists.
+/// Whether the file is the one that the catalogue lists: its bytes, its columns.
 ///
 /// # Errors
 /// If it is missing, damaged, or from another version.
-pub fn check(path: &Path, info: &SegmentInfo) -> Result<(), SegmentError> {
+pub fn check(path: &Path, bytes: u64, columns: &Schema) -> Result<(), SegmentError> {
     let file = File::open(path)?;
-    if file.metadata()?.len() != info.bytes {
-        let message = format!("it does not have {} bytes", info.bytes);
+    if file.metadata()?.len() != bytes {
+        let message = format!("it does not have {bytes} bytes");
         return Err(std::io::Error::other(message).into());
     }
     let metadata = ArrowReaderMetadata::load(&file, ArrowReaderOptions::new())?;
-    if metadata.schema().fields() != schema().fields() {
+    if metadata.schema().fields() != columns.fields() {
         return Err(SegmentError::Columns);
     }
     Ok(())

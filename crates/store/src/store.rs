@@ -1,4 +1,4 @@
-//! The open store, snapshots of it, and the deletion of segments that nothing reads.
+//! The open store, and the deletion of segments that nothing reads.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -9,7 +9,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use rustix::fs::{FlockOperation, flock};
 
 use crate::catalogue::{Catalogue, FileKey, Listing, OriginTotals, Position};
+use crate::columns;
+use crate::rollup;
 use crate::segment::{self, SegmentError, SegmentInfo};
+use crate::snapshot::Snapshot;
 
 /// Why the store cannot be opened, or does not work.
 #[derive(Debug, thiserror::Error)]
@@ -51,22 +54,23 @@ impl StoreError {
     }
 }
 
-const CATALOGUE: &str = "catalogue.sqlite";
-const SEGMENTS: &str = "segments";
-const EMPTY: &str = "empty.parquet";
+pub const CATALOGUE: &str = "catalogue.sqlite";
+pub const SEGMENTS: &str = "segments";
+pub const EMPTY: &str = "empty.parquet";
 /// Held exclusively by the process that writes.
 const LOCK: &str = "lock";
 /// Held shared by other processes while they read, exclusively while files are deleted.
-const READERS: &str = "readers.lock";
+pub const READERS: &str = "readers.lock";
 
 /// Files that no segment of the catalogue names any more.
-type Trash = Mutex<Vec<PathBuf>>;
+pub type Trash = Mutex<Vec<PathBuf>>;
 
-/// A segment's file, which exists as long as this.
+/// A segment's files, which exist as long as this.
 #[derive(Debug)]
-struct Segment {
-    info: SegmentInfo,
-    path: PathBuf,
+pub struct Segment {
+    pub info: SegmentInfo,
+    pub path: PathBuf,
+    pub rollup: Option<PathBuf>,
     /// The catalogue does not name it any more.
     is_replaced: AtomicBool,
     trash: Arc<Trash>,
@@ -75,7 +79,9 @@ struct Segment {
 impl Drop for Segment {
     fn drop(&mut self) {
         if self.is_replaced.load(Ordering::Relaxed) {
-            lock(&self.trash).push(std::mem::take(&mut self.path));
+            let mut trash = lock(&self.trash);
+            trash.push(std::mem::take(&mut self.path));
+            trash.extend(self.rollup.take());
         }
     }
 }
@@ -140,7 +146,13 @@ impl Store {
         let listing = catalogue.list()?;
         for info in listing.segments.values() {
             let path = segments.join(segment::file_name(info.id));
-            segment::check(&path, info).map_err(StoreError::segment(&path))?;
+            segment::check(&path, info.bytes, &columns::schema())
+                .map_err(StoreError::segment(&path))?;
+            if info.rollup_bytes > 0 {
+                let path = segments.join(segment::rollup_name(info.id));
+                segment::check(&path, info.rollup_bytes, &rollup::schema())
+                    .map_err(StoreError::segment(&path))?;
+            }
         }
         Ok((catalogue, listing))
     }
@@ -235,6 +247,23 @@ impl Store {
         Ok(texts)
     }
 
+    /// The digests whose texts `matches` finds, `max` of them at most, sorted. A snapshot that was
+    /// taken before has no other digests with such a text, except those that the dictionary had no
+    /// room for.
+    ///
+    /// # Errors
+    /// If the catalogue cannot be read.
+    pub fn digests_like(
+        &self,
+        matches: impl Fn(&str) -> bool,
+        max: usize,
+    ) -> Result<Vec<String>, StoreError> {
+        // A connection of its own: the indexer does not wait for a large dictionary.
+        let catalogue = Catalogue::open_existing(&self.inner.dir.join(CATALOGUE))?;
+        let catalogue = catalogue.ok_or_else(|| StoreError::Missing(self.inner.dir.clone()))?;
+        Ok(catalogue.digests_like(&matches, max)?)
+    }
+
     /// All digests of the dictionary.
     pub(crate) fn digests(&self) -> Result<Vec<String>, StoreError> {
         Ok(lock(&self.inner.catalogue).digests()?)
@@ -247,6 +276,11 @@ impl Store {
     /// The file of a segment.
     pub(crate) fn segment_path(&self, id: u64) -> PathBuf {
         self.segments_dir().join(segment::file_name(id))
+    }
+
+    /// The file with the rollup of a segment.
+    pub(crate) fn rollup_path(&self, id: u64) -> PathBuf {
+        self.segments_dir().join(segment::rollup_name(id))
     }
 
     /// The path of a segment that is about to be written, and its number.
@@ -321,9 +355,10 @@ impl Store {
     }
 }
 
-fn opened_segment(dir: &Path, info: SegmentInfo, trash: &Arc<Trash>) -> Segment {
+pub fn opened_segment(dir: &Path, info: SegmentInfo, trash: &Arc<Trash>) -> Segment {
     Segment {
         path: dir.join(segment::file_name(info.id)),
+        rollup: (info.rollup_bytes > 0).then(|| dir.join(segment::rollup_name(info.id))),
         info,
         is_replaced: AtomicBool::new(false),
         trash: Arc::clone(trash),
@@ -334,9 +369,13 @@ fn opened_segment(dir: &Path, info: SegmentInfo, trash: &Arc<Trash>) -> Segment 
 fn remove_strangers(segments: &Path, listing: &Listing) -> Result<(), StoreError> {
     for entry in fs::read_dir(segments).map_err(StoreError::io(segments))? {
         let path = entry.map_err(StoreError::io(segments))?.path();
-        let stem = path.file_stem().and_then(|stem| stem.to_str());
-        let id = stem.and_then(|stem| stem.parse::<u64>().ok());
-        if id.is_none_or(|id| !listing.segments.contains_key(&id)) {
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        let id = name.split('.').next().and_then(|id| id.parse::<u64>().ok());
+        let is_listed = id.and_then(|id| listing.segments.get(&id)).is_some_and(|info| {
+            let is_rollup = info.rollup_bytes > 0 && name == segment::rollup_name(info.id);
+            is_rollup || name == segment::file_name(info.id)
+        });
+        if !is_listed {
             fs::remove_file(&path).map_err(StoreError::io(&path))?;
         }
     }
@@ -357,98 +396,4 @@ fn clear(dir: &Path) -> Result<(), StoreError> {
         }
     }
     Ok(())
-}
-
-/// The store at one moment. Its files exist as long as this.
-#[derive(Clone, Debug)]
-pub struct Snapshot {
-    empty: PathBuf,
-    segments: Vec<Arc<Segment>>,
-    watermarks: Arc<BTreeMap<FileKey, Position>>,
-    origins: Arc<BTreeMap<String, OriginTotals>>,
-    _reader: Option<Arc<File>>,
-}
-
-impl Snapshot {
-    /// The files that may have records from `from_us` to before `to_us` (µs since 1970). The first
-    /// one has no rows: it gives the columns.
-    pub fn files(&self, from_us: i64, to_us: i64) -> Vec<&Path> {
-        let segments = self
-            .segments
-            .iter()
-            .filter(|segment| segment.info.max_ts_us >= from_us && segment.info.min_ts_us < to_us);
-        std::iter::once(&*self.empty).chain(segments.map(|segment| &*segment.path)).collect()
-    }
-
-    /// The files with records that `before` does not have, and maybe others; and how far each log
-    /// file was indexed then and now, if that differs.
-    pub fn since(&self, before: &Self) -> (Vec<&Path>, Vec<Advance>) {
-        // Both are sorted by number.
-        let is_old = |id| before.segments.binary_search_by_key(&id, |old| old.info.id).is_ok();
-        let new = self.segments.iter().filter(|segment| !is_old(segment.info.id));
-        let files = std::iter::once(&*self.empty).chain(new.map(|segment| &*segment.path));
-        let advances = self.watermarks.iter().filter_map(|(file, now)| {
-            let from = before.watermarks.get(file).map_or(0, |position| position.offset);
-            let (file, to) = (file.clone(), now.offset);
-            (from < to).then_some(Advance { file, from, to })
-        });
-        (files.collect(), advances.collect())
-    }
-
-    /// All segments.
-    pub fn segments(&self) -> impl Iterator<Item = &SegmentInfo> {
-        self.segments.iter().map(|segment| &segment.info)
-    }
-
-    /// What is indexed of each origin.
-    pub fn origins(&self) -> &BTreeMap<String, OriginTotals> {
-        &self.origins
-    }
-}
-
-/// Lines of a file that were indexed between two snapshots.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Advance {
-    /// The file.
-    pub file: FileKey,
-    /// The position of the first new line, in bytes.
-    pub from: u64,
-    /// The end of the last one.
-    pub to: u64,
-}
-
-/// Reads a store that another process may have open.
-pub struct Reader;
-
-impl Reader {
-    /// A snapshot of the store in `dir`. The other process deletes no file as long as it lives.
-    ///
-    /// # Errors
-    /// If there is no store, or it cannot be read.
-    pub fn snapshot(dir: &Path) -> Result<Snapshot, StoreError> {
-        let catalogue = dir.join(CATALOGUE);
-        if !catalogue.exists() {
-            return Err(StoreError::Missing(dir.to_owned()));
-        }
-        let path = dir.join(READERS);
-        let readers = File::create(&path).map_err(StoreError::io(&path))?;
-        flock(&readers, FlockOperation::LockShared)
-            .map_err(|error| StoreError::io(&path)(error.into()))?;
-        let listing = Catalogue::open_existing(&catalogue)?
-            .ok_or_else(|| StoreError::Missing(dir.to_owned()))?
-            .list()?;
-        let segments = dir.join(SEGMENTS);
-        let trash = Arc::new(Trash::default());
-        Ok(Snapshot {
-            empty: segments.join(EMPTY),
-            segments: listing
-                .segments
-                .into_values()
-                .map(|info| Arc::new(opened_segment(&segments, info, &trash)))
-                .collect(),
-            watermarks: Arc::new(listing.watermarks),
-            origins: Arc::new(listing.origins),
-            _reader: Some(Arc::new(readers)),
-        })
-    }
 }

@@ -9,7 +9,7 @@ use axum::http::request::Parts;
 use jiff::Timestamp;
 use tacho_query::{Request, Times, literal};
 use tacho_search::Search;
-use tacho_store::Snapshot;
+use tacho_store::{Snapshot, Store};
 
 use super::audited::Note;
 use super::{ApiError, Caller};
@@ -22,6 +22,8 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 /// Rows and bytes of the answers that the hub itself asks for.
 const ROWS_MAX: u64 = 100_000;
 const BYTES_MAX: u64 = 64 << 20;
+/// Digests that a search for their text may find.
+const DIGESTS_MAX: usize = 20_000;
 
 /// A request about records: parameters, caller, and one state of the index for all its queries.
 pub struct Filter {
@@ -56,7 +58,11 @@ impl FromRequestParts<AppState> for Filter {
             .0;
         let Ok(note) = Note::from_request_parts(parts, state).await;
         note.text(value(&parameters, "q").unwrap_or_default());
-        Self::new(parameters, note, caller, Arc::new(state.index.store().snapshot()))
+        let snapshot = Arc::new(state.index.store().snapshot());
+        let mut filter = Self::new(parameters, note, caller, snapshot)?;
+        // The dictionary is at least as new as the snapshot.
+        filter.look_up(state.index.store()).await?;
+        Ok(filter)
     }
 }
 
@@ -78,6 +84,32 @@ impl Filter {
         let search = parse_search(value(&parameters, "q").unwrap_or_default())?;
         let view = View::of(&caller);
         Ok(Self { parameters, from_us, to_us, servers, search, note, caller, view, snapshot })
+    }
+
+    /// Finds the digests of `digest_text` in the dictionary as it is now.
+    ///
+    /// # Errors
+    /// There are too many, or the dictionary cannot be read.
+    pub async fn look_up(&mut self, store: &Store) -> Result<(), ApiError> {
+        let mut search = parse_search(self.value("q").unwrap_or_default())?;
+        if !search.needs_look_up() {
+            return Ok(());
+        }
+        let store = store.clone();
+        let find = move || {
+            search.look_up(|pattern| {
+                let found = store.digests_like(|text| pattern.is_in(text), DIGESTS_MAX + 1);
+                let found = found.map_err(|error| ApiError::internal(&error))?;
+                match found.len() > DIGESTS_MAX {
+                    true => Err(too_many_digests()),
+                    false => Ok(found),
+                }
+            })?;
+            Ok::<Search, ApiError>(search)
+        };
+        let found = tokio::task::spawn_blocking(find).await;
+        self.search = found.map_err(|error| ApiError::internal(&error))??;
+        Ok(())
     }
 
     /// Another parameter.
@@ -104,6 +136,14 @@ impl Filter {
         let mut parts = Vec::new();
         parts.extend(self.from_us.map(|us| format!("ts >= {}", sql_time(us))));
         parts.extend(self.to_us.map(|us| format!("ts < {}", sql_time(us))));
+        parts.push(self.condition_without_time());
+        parts.join(" AND ")
+    }
+
+    /// The same without the time range.
+    #[must_use]
+    pub fn condition_without_time(&self) -> String {
+        let mut parts = Vec::new();
         if !self.servers.is_empty() {
             let names: Vec<String> = self.servers.iter().map(|name| literal(name)).collect();
             parts.push(format!("\"server\" IN ({})", names.join(", ")));
@@ -148,6 +188,11 @@ impl Filter {
             ..Request::default()
         }
     }
+}
+
+fn too_many_digests() -> ApiError {
+    let message = format!("more than {DIGESTS_MAX} statements are like digest_text: say more");
+    ApiError::bad_request(message)
 }
 
 fn value<'a>(parameters: &'a [(String, String)], name: &str) -> Option<&'a str> {

@@ -1,17 +1,23 @@
 //! Counts over time and by value: `/api/v1/histogram`, `facets`, `top`, `overview`.
+//!
+//! The queries read views that have records and rollups in the same columns, so a statistic is the
+//! same whichever of them it was made from: see `docs/decisions/2026-11-27-rollups-by-minute.md`.
 
+mod facets;
 mod overview;
 mod top;
 
 use axum::Json;
 use axum::extract::State;
-use serde_json::{Map, Value, json};
-use tacho_query::Answer;
+use serde_json::{Value, json};
+use tacho_query::{Answer, Request};
+use tacho_store::rollup::{STEP_US, View, time_of_bucket};
 
 use super::ApiError;
 use super::filter::{Filter, text_time};
 use crate::state::AppState;
 
+pub use facets::facets;
 pub use overview::overview;
 pub use top::top;
 
@@ -52,6 +58,23 @@ impl Buckets {
         Self { first_us, step_us, count: count.clamp(1, max.max(2)) as usize }
     }
 
+    /// Exactly `count` pieces, which begin at whole minutes if they are not shorter.
+    fn exactly((from_us, to_us): (i64, i64), count: usize) -> Self {
+        let pieces = count as i64;
+        let step_us = (to_us.saturating_sub(from_us) / pieces).max(1);
+        if step_us < STEP_US {
+            return Self { first_us: from_us, step_us, count };
+        }
+        let first_us = from_us.div_euclid(STEP_US) * STEP_US;
+        let minutes = to_us.saturating_sub(first_us) / pieces / STEP_US + 1;
+        Self { first_us, step_us: minutes * STEP_US, count }
+    }
+
+    /// Whether a minute is in one piece.
+    fn has_whole_minutes(self) -> bool {
+        self.first_us % STEP_US == 0 && self.step_us % STEP_US == 0
+    }
+
     /// The number of the bucket of a row, from 0, in SQL.
     fn sql(self) -> String {
         format!("(epoch_us(ts) - {}) // {}", self.first_us, self.step_us)
@@ -66,8 +89,56 @@ impl Buckets {
     }
 }
 
-async fn fetch(state: &AppState, filter: &Filter, sql: String) -> Result<Answer, ApiError> {
-    state.index.fetch(filter.snapshot.clone(), filter.request(sql)).await
+/// Executes a query over a view of what the filter finds. Rollups are read if the filter has only
+/// their dimensions, and `buckets`, by which the query groups, have whole minutes.
+async fn fetch(
+    state: &AppState,
+    filter: &Filter,
+    view: View,
+    buckets: Option<Buckets>,
+    sql: String,
+) -> Result<Answer, ApiError> {
+    let columns = filter.search.columns();
+    let by_rollups = columns.iter().all(|column| view.dimensions().contains(column))
+        && buckets.is_none_or(Buckets::has_whole_minutes);
+    let (mut from_us, mut to_us) = filter.range();
+    if filter.from_us.is_none() {
+        from_us = from_us.div_euclid(STEP_US) * STEP_US;
+    }
+    if filter.to_us.is_none() {
+        to_us = (to_us.div_euclid(STEP_US) + 1).saturating_mul(STEP_US);
+    }
+    let parts = match by_rollups {
+        true => filter.snapshot.parts(from_us, to_us),
+        false => filter.snapshot.record_parts(from_us, to_us),
+    };
+    let visible = filter.view.filter.as_deref().unwrap_or("true");
+    let condition = format!("({visible}) AND ({})", filter.condition_without_time());
+    let select = view.select(&parts, filter.view.columns.as_deref(), &condition);
+    let views = vec![(view.name().to_owned(), select)];
+    let request = Request { files: Vec::new(), views, ..filter.request(sql) };
+    state.index.fetch(filter.snapshot.clone(), request).await
+}
+
+/// SQL: percentiles of the statement times of each `key`, an expression over the view of times,
+/// of the rows that meet `condition`. A row has the key, and a bucket for each percentile.
+fn percentiles(key: &str, condition: &str, percents: &[u64]) -> String {
+    let columns: Vec<String> = percents
+        .iter()
+        .map(|percent| format!("min(bucket) FILTER (WHERE below * 100 >= all_n * {percent})"))
+        .collect();
+    format!(
+        "SELECT k, {} FROM (SELECT k, bucket, \
+         sum(c) OVER (PARTITION BY k ORDER BY bucket) AS below, \
+         sum(c) OVER (PARTITION BY k) AS all_n FROM (SELECT {key} AS k, bucket, sum(n) AS c \
+         FROM times WHERE {condition} GROUP BY k, bucket)) GROUP BY k",
+        columns.join(", ")
+    )
+}
+
+/// The time of a percentile in µs; 0 if there is none.
+fn percentile_us(row: &[Value], at: usize) -> u64 {
+    row.get(at).and_then(Value::as_u64).map_or(0, time_of_bucket)
 }
 
 /// A number of a row; 0 if there is none.
@@ -87,12 +158,11 @@ pub async fn histogram(
     let range = filter.range();
     let buckets = Buckets::of(range, filter.number("buckets", 60, 400)?);
     let sql = format!(
-        "SELECT {} AS bucket, count(*), count(*) FILTER (WHERE {IS_ERROR}) FROM records \
-         WHERE {} GROUP BY bucket",
-        buckets.sql(),
-        filter.condition()
+        "SELECT {} AS piece, sum(n), sum(n) FILTER (WHERE {IS_ERROR}) FROM statistics \
+         GROUP BY piece",
+        buckets.sql()
     );
-    let answer = fetch(&state, &filter, sql).await?;
+    let answer = fetch(&state, &filter, View::Statistics, Some(buckets), sql).await?;
     let mut counts = vec![(0, 0); buckets.count];
     let mut total = 0;
     for row in &answer.rows {
@@ -111,93 +181,6 @@ pub async fn histogram(
         "buckets": list.collect::<Vec<_>>(),
         "total": total,
     })))
-}
-
-/// Fields that facets can count, and their values in SQL.
-const FACETS: &[(&str, &str)] = &[
-    ("server", "\"server\""),
-    ("event", "event"),
-    ("outcome", "outcome"),
-    ("user", "\"user\""),
-    ("host", "coalesce(host, ip)"),
-    ("ip", "ip"),
-    ("db", "db"),
-    ("program", "program"),
-    ("command", "command"),
-    ("sql_command", "sql_command"),
-    ("errno", "errno"),
-    ("digest", "digest"),
-    ("class", "class"),
-    ("action", "action"),
-    ("variable", "variable"),
-    ("tls", "tls"),
-    ("blocked_by", "blocked_by"),
-    ("table", "tables"),
-];
-
-/// The most frequent values of fields.
-///
-/// # Errors
-/// A parameter is wrong, or the query fails.
-pub async fn facets(
-    State(state): State<AppState>,
-    filter: Filter,
-) -> Result<Json<Value>, ApiError> {
-    let limit = filter.number("limit", 10, 100)?;
-    let names: Vec<&str> =
-        filter.value("fields").unwrap_or("user,db,host,sql_command").split(',').collect();
-    let mut expressions = Vec::new();
-    for name in &names {
-        let found = FACETS.iter().find(|(facet, _)| facet == name);
-        let (_, expression) = found.ok_or_else(|| {
-            let all: Vec<&str> = FACETS.iter().map(|(facet, _)| *facet).collect();
-            ApiError::bad_request(format!("fields: {name:?} is not one of {}", all.join(", ")))
-        })?;
-        expressions.push(*expression);
-    }
-    let columns: Vec<String> =
-        expressions.iter().enumerate().map(|(at, it)| format!("{it} AS f{at}")).collect();
-    let parts = names.iter().enumerate().map(|(at, name)| {
-        let source = match *name {
-            "table" => format!(
-                "(SELECT t.db || '.' || t.\"table\" AS f{at} \
-                 FROM (SELECT unnest(f{at}) AS t FROM found))"
-            ),
-            _ => "found".to_owned(),
-        };
-        format!(
-            "(SELECT {at}, f{at}::VARCHAR, count(*) AS c FROM {source} WHERE f{at} IS NOT NULL \
-             GROUP BY f{at} ORDER BY c DESC, f{at} LIMIT {limit})"
-        )
-    });
-    let parts: Vec<String> = parts.collect();
-    let sql = format!(
-        "WITH found AS MATERIALIZED (SELECT {} FROM records WHERE {}) \
-         SELECT -1, NULL, count(*) FROM found UNION ALL {}",
-        columns.join(", "),
-        filter.condition(),
-        parts.join(" UNION ALL ")
-    );
-    let answer = fetch(&state, &filter, sql).await?;
-    let mut total = 0;
-    let mut lists: Vec<Vec<(u64, Value)>> = vec![Vec::new(); names.len()];
-    for row in answer.rows {
-        let at = row.first().and_then(Value::as_i64).unwrap_or(-1);
-        match usize::try_from(at).ok().and_then(|at| lists.get_mut(at)) {
-            Some(list) => {
-                let count = number(&row, 2);
-                list.push((count, json!({"value": row[1], "count": count})));
-            }
-            None => total = number(&row, 2),
-        }
-    }
-    let fields = names.iter().zip(lists).map(|(name, mut list)| {
-        list.sort_by_key(|(count, _)| std::cmp::Reverse(*count));
-        let values = list.into_iter().map(|(_, value)| value).collect();
-        ((*name).to_owned(), Value::Array(values))
-    });
-    let fields: Map<String, Value> = fields.collect();
-    Ok(Json(json!({"total": total, "fields": fields})))
 }
 
 #[cfg(test)]
@@ -221,5 +204,15 @@ mod tests {
             assert!(buckets.count as u64 <= max.max(2), "{buckets:?}");
         }
         assert_eq!(Buckets::of((0, 3_600 * second), 61).step_us, 120 * second);
+        assert!(Buckets::of((7, 3_600 * second), 120).has_whole_minutes());
+        for (from, to) in [(7, 9), (7, 1_440 * second + 6), (7, 1_440 * second + 7), (59, 86_400)] {
+            let (from, to) = (from * second, to * second);
+            let buckets = Buckets::exactly((from, to), 24);
+            let last = (to - 1 - buckets.first_us) / buckets.step_us;
+            assert!(buckets.first_us <= from, "{buckets:?}");
+            // What is left of a division belongs to the last one.
+            assert!(last < 24 || buckets.step_us < STEP_US, "{buckets:?}");
+            assert_eq!(buckets.has_whole_minutes(), to - from >= 24 * STEP_US, "{buckets:?}");
+        }
     }
 }

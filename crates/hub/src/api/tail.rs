@@ -86,8 +86,7 @@ async fn step(
     let (files, advances) = now.since(&filter.snapshot);
     let mut missed = 0;
     if !advances.is_empty() {
-        let request = request(filter, &files, &advances);
-        match records(state, filter, &now, request).await {
+        match records(state, filter, &now, &files, &advances).await {
             Ok((records, count)) => {
                 missed = count;
                 for record in records {
@@ -139,10 +138,14 @@ fn request(filter: &Filter, files: &[&std::path::Path], advances: &[Advance]) ->
 /// The newest records in order, and how many others there are.
 async fn records(
     state: &AppState,
-    filter: &Filter,
+    filter: &mut Filter,
     snapshot: &Arc<Snapshot>,
-    request: Request,
+    files: &[&std::path::Path],
+    advances: &[Advance],
 ) -> Result<(Vec<String>, u64), ApiError> {
+    // New records may have new digests.
+    filter.look_up(state.index.store()).await?;
+    let request = request(filter, files, advances);
     let mut answer = state.index.fetch(Arc::clone(snapshot), request).await?;
     let mut total = 0;
     for row in &mut answer.rows {

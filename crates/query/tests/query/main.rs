@@ -1,6 +1,7 @@
 //! Queries in a worker process: answers, limits, and attempts to break out.
 
 mod breakout;
+mod rollups;
 mod search;
 
 use std::fs;
@@ -28,7 +29,7 @@ fn library() -> PathBuf {
 /// A store with some records, and a pool.
 struct Hub {
     dir: tempfile::TempDir,
-    _store: Store,
+    store: Store,
     snapshot: Snapshot,
     pool: Pool,
 }
@@ -74,6 +75,10 @@ impl Hub {
             offset: text.len() as u64,
         });
         indexer.flush();
+        Self::of_store(dir, store, change)
+    }
+
+    fn of_store(dir: tempfile::TempDir, store: Store, change: impl FnOnce(&mut Settings)) -> Self {
         fs::create_dir(dir.path().join("temp")).unwrap();
         let mut settings = Settings {
             command: vec![env!("CARGO_BIN_EXE_tacho-query-worker").into()],
@@ -88,7 +93,7 @@ impl Hub {
         };
         change(&mut settings);
         let snapshot = store.snapshot();
-        Self { dir, _store: store, snapshot, pool: Pool::new(settings) }
+        Self { dir, store, snapshot, pool: Pool::new(settings) }
     }
 
     fn request(&self, sql: &str) -> Request {

@@ -94,10 +94,19 @@ fn every_condition_is_valid_sql() {
         ("user:(app0 or app1) -user:app1", 150),
         ("sql:sel*7", 57),
         ("digest:ab", 0),
+        ("-digest_text:*", 300),
         ("digest:00112233445566778899aabbccddeeff", 0),
         ("event:statement outcome:o* server:db1 generation:1 file:audit-* offset:0", 1),
     ] {
         assert_eq!(hub.find(search).len(), count, "{search}");
     }
+    // A text that was not looked up is an error, not an empty answer.
+    let mut search = tacho_search::parse("-digest_text:x").unwrap();
+    let sql = |search: &tacho_search::Search| {
+        format!("SELECT count(*) FROM records WHERE {}", search.condition())
+    };
+    assert!(hub.pool.fetch(&hub.request(&sql(&search)), &Cancel::default()).is_err());
+    search.look_up::<()>(|_| Ok(Vec::new())).unwrap();
+    assert_eq!(hub.fetch(&sql(&search)).rows, [[json!(300)]]);
     assert_eq!(hub.fetch("SELECT count(*) FROM records").rows, [[json!(300)]]);
 }

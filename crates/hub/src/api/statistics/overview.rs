@@ -5,8 +5,10 @@ use std::collections::BTreeMap;
 use axum::Json;
 use axum::extract::State;
 use serde_json::{Value, json};
+use tacho_query::Answer;
+use tacho_store::rollup::View;
 
-use super::{Buckets, IS_ERROR, STATEMENTS, fetch, number};
+use super::{Buckets, IS_ERROR, STATEMENTS, fetch, number, percentile_us, percentiles};
 use crate::api::ApiError;
 use crate::api::filter::Filter;
 use crate::state::AppState;
@@ -31,6 +33,12 @@ const KIND: &str = "CASE \
     WHEN sql_command LIKE 'show%' THEN 'show' \
     ELSE 'other' END";
 
+fn add(series: &mut [u64], at: usize, count: u64) {
+    if let Some(point) = series.get_mut(at) {
+        *point += count;
+    }
+}
+
 /// Series over time.
 ///
 /// # Errors
@@ -40,60 +48,53 @@ pub async fn overview(
     filter: Filter,
 ) -> Result<Json<Value>, ApiError> {
     let buckets = Buckets::of(filter.range(), filter.number("buckets", POINTS, 400)?);
-    let condition = filter.condition();
-    let totals = format!(
-        "SELECT {} AS bucket, count(*) FILTER (WHERE {STATEMENTS}), \
-         count(*) FILTER (WHERE {IS_ERROR}), approx_quantile(query_time_us, [0.5, 0.99]), \
-         approx_count_distinct(hash(\"server\", run, conn)) FILTER (WHERE conn IS NOT NULL) \
-         FROM records WHERE {condition} GROUP BY bucket",
+    let counts = format!(
+        "SELECT {} AS piece, \"server\" AS s, {KIND} AS k, sum(n) FILTER (WHERE {STATEMENTS}), \
+         sum(n) FILTER (WHERE {IS_ERROR}) FROM statistics GROUP BY piece, s, k",
         buckets.sql()
     );
-    let split = format!(
-        "SELECT {} AS bucket, \"server\" AS s, {KIND} AS k, count(*) FROM records \
-         WHERE {condition} AND {STATEMENTS} GROUP BY bucket, s, k",
+    let times = percentiles(&buckets.sql(), STATEMENTS, &[50, 99]);
+    let connections = format!(
+        "SELECT {} AS piece, approx_count_distinct(hash(\"server\", run, conn)) \
+         FROM connections GROUP BY piece",
         buckets.sql()
     );
-    let (totals, split) =
-        tokio::try_join!(fetch(&state, &filter, totals), fetch(&state, &filter, split))?;
+    let of = |view, sql| fetch(&state, &filter, view, Some(buckets), sql);
+    let (counts, times, connections) = tokio::try_join!(
+        of(View::Statistics, counts),
+        of(View::Times, times),
+        of(View::Connections, connections)
+    )?;
 
     let zeros = vec![0_u64; buckets.count];
-    let mut series = vec![zeros.clone(); 5];
-    for row in &totals.rows {
-        let at = number(row, 0) as usize;
-        let quantile = |index: usize| row[3].get(index).and_then(Value::as_f64).unwrap_or(0.0);
-        let values = [
-            number(row, 1),
-            number(row, 2),
-            quantile(0) as u64,
-            quantile(1) as u64,
-            number(row, 4),
-        ];
-        for (list, value) in series.iter_mut().zip(values) {
-            if let Some(point) = list.get_mut(at) {
-                *point = value;
-            }
-        }
-    }
+    let [mut statements, mut errors] = [zeros.clone(), zeros.clone()];
     let mut by_server: BTreeMap<String, Vec<u64>> = BTreeMap::new();
     let mut by_kind: BTreeMap<String, Vec<u64>> = BTreeMap::new();
-    for row in &split.rows {
+    for row in &counts.rows {
         let (at, count) = (number(row, 0) as usize, number(row, 3));
+        add(&mut statements, at, count);
+        add(&mut errors, at, number(row, 4));
+        if count == 0 {
+            continue;
+        }
         for (map, name) in [(&mut by_server, &row[1]), (&mut by_kind, &row[2])] {
             let name = name.as_str().unwrap_or_default().to_owned();
-            let list = map.entry(name).or_insert_with(|| zeros.clone());
-            if let Some(point) = list.get_mut(at) {
-                *point += count;
-            }
+            add(map.entry(name).or_insert_with(|| zeros.clone()), at, count);
         }
     }
+    let series = |answer: &Answer, value: &dyn Fn(&[Value]) -> u64| {
+        let mut list = zeros.clone();
+        answer.rows.iter().for_each(|row| add(&mut list, number(row, 0) as usize, value(row)));
+        list
+    };
     Ok(Json(json!({
         "step_us": buckets.step_us,
         "ts": buckets.begins(),
-        "statements": series[0],
-        "errors": series[1],
-        "p50_us": series[2],
-        "p99_us": series[3],
-        "connections": series[4],
+        "statements": statements,
+        "errors": errors,
+        "p50_us": series(&times, &|row| percentile_us(row, 1)),
+        "p99_us": series(&times, &|row| percentile_us(row, 2)),
+        "connections": series(&connections, &|row| number(row, 1)),
         "by_server": by_server,
         "by_kind": by_kind,
     })))

@@ -6,8 +6,9 @@ use axum::Json;
 use axum::extract::State;
 use serde_json::{Value, json};
 use tacho_query::literal;
+use tacho_store::rollup::View;
 
-use super::{Buckets, STATEMENTS, fetch, number};
+use super::{Buckets, STATEMENTS, fetch, number, percentile_us, percentiles};
 use crate::api::ApiError;
 use crate::api::filter::Filter;
 use crate::state::AppState;
@@ -26,11 +27,15 @@ const BY: &[(&str, &str)] = &[
     ("server", "\"server\""),
 ];
 
+/// The number of errors, in SQL over the rows of a value: an error may have no number.
+const ERRORS: &str = "coalesce(sum(n) FILTER \
+    (WHERE errno IS NOT NULL OR outcome = 'error' OR event = 'connect_failed'), 0)";
+
 /// By what, in SQL over the rows of a value.
 const MEASURES: &[(&str, &str)] = &[
     ("time", "coalesce(sum(query_time_us), 0)"),
-    ("count", "count(*)"),
-    ("errors", "count(errno)"),
+    ("count", "sum(n)"),
+    ("errors", ERRORS),
     ("rows_sent", "coalesce(sum(rows_sent), 0)"),
     ("rows_examined", "coalesce(sum(rows_examined), 0)"),
     ("rows_affected", "coalesce(sum(rows_affected), 0)"),
@@ -56,17 +61,15 @@ pub async fn top(State(state): State<AppState>, filter: Filter) -> Result<Json<V
     let (name, by) = choice(&filter, "by", BY)?;
     let (_, measure) = choice(&filter, "measure", MEASURES)?;
     let limit = filter.number("limit", 20, 200)?;
-    let condition = format!("{} AND {STATEMENTS}", filter.condition());
     // The window function counts all groups, also those that the limit leaves out.
     let sql = format!(
-        "SELECT {by}::VARCHAR AS v, count(*), count(errno), sum(query_time_us)::UBIGINT, \
-         approx_quantile(query_time_us, [0.5, 0.95, 0.99]), sum(rows_sent)::UBIGINT, \
-         sum(rows_examined)::UBIGINT, sum(rows_affected)::UBIGINT, ({measure})::DOUBLE AS m, \
-         sum(m) OVER (), count(*) OVER () \
-         FROM records WHERE {condition} AND {by} IS NOT NULL GROUP BY v ORDER BY m DESC, v \
-         LIMIT {limit}"
+        "SELECT {by}::VARCHAR AS v, sum(n), {ERRORS}, \
+         sum(query_time_us), sum(rows_sent), sum(rows_examined), sum(rows_affected), \
+         ({measure})::DOUBLE AS m, sum(m) OVER (), count(*) OVER () \
+         FROM statistics WHERE {STATEMENTS} AND {by} IS NOT NULL GROUP BY v \
+         ORDER BY m DESC, v LIMIT {limit}"
     );
-    let answer = fetch(&state, &filter, sql).await?;
+    let answer = fetch(&state, &filter, View::Statistics, None, sql).await?;
     let values: Vec<&str> = answer.rows.iter().filter_map(|row| row[0].as_str()).collect();
     let texts = match name {
         "digest" => {
@@ -75,30 +78,55 @@ pub async fn top(State(state): State<AppState>, filter: Filter) -> Result<Json<V
         }
         _ => BTreeMap::new(),
     };
-    let sparks = sparks(&state, &filter, by, measure, &values).await?;
+    let (times, sparks) = tokio::try_join!(
+        times(&state, &filter, by, &values),
+        sparks(&state, &filter, by, measure, &values)
+    )?;
     let rows = answer.rows.iter().map(|row| {
         let value = row[0].as_str().unwrap_or_default();
-        let quantile = |at: usize| row[4].get(at).and_then(Value::as_f64).map_or(0, |us| us as u64);
-        let all = row[9].as_f64().unwrap_or(0.0);
-        let own = row[8].as_f64().unwrap_or(0.0);
+        let percentile_us = |at: usize| times.get(value).map_or(0, |row| percentile_us(row, at));
+        let all = row[8].as_f64().unwrap_or(0.0);
+        let own = row[7].as_f64().unwrap_or(0.0);
         json!({
             "value": value,
             "text": texts.get(value),
             "count": number(row, 1),
             "errors": number(row, 2),
             "time_us": number(row, 3),
-            "p50_us": quantile(0),
-            "p95_us": quantile(1),
-            "p99_us": quantile(2),
-            "rows_sent": number(row, 5),
-            "rows_examined": number(row, 6),
-            "rows_affected": number(row, 7),
+            "p50_us": percentile_us(1),
+            "p95_us": percentile_us(2),
+            "p99_us": percentile_us(3),
+            "rows_sent": number(row, 4),
+            "rows_examined": number(row, 5),
+            "rows_affected": number(row, 6),
             "share": if all > 0.0 { own / all } else { 0.0 },
             "spark": sparks.get(value).cloned().unwrap_or_else(|| vec![0; SPARK]),
         })
     });
-    let total = answer.rows.first().map_or(0, |row| number(row, 10));
+    let total = answer.rows.first().map_or(0, |row| number(row, 9));
     Ok(Json(json!({"total": total, "rows": rows.collect::<Vec<_>>()})))
+}
+
+/// The condition of statements with one of these values.
+fn of_values(by: &str, values: &[&str]) -> String {
+    let list: Vec<String> = values.iter().map(|value| literal(value)).collect();
+    format!("{STATEMENTS} AND {by}::VARCHAR IN ({})", list.join(", "))
+}
+
+/// Percentiles of the statement times of each value: rows of [`percentiles`].
+async fn times(
+    state: &AppState,
+    filter: &Filter,
+    by: &str,
+    values: &[&str],
+) -> Result<BTreeMap<String, Vec<Value>>, ApiError> {
+    if values.is_empty() {
+        return Ok(BTreeMap::new());
+    }
+    let sql = percentiles(&format!("{by}::VARCHAR"), &of_values(by, values), &[50, 95, 99]);
+    let answer = fetch(state, filter, View::Times, None, sql).await?;
+    let by_value = |row: Vec<Value>| Some((row.first()?.as_str()?.to_owned(), row));
+    Ok(answer.rows.into_iter().filter_map(by_value).collect())
 }
 
 /// The measure of each value over time.
@@ -112,18 +140,14 @@ async fn sparks(
     if values.is_empty() {
         return Ok(BTreeMap::new());
     }
-    let (from_us, to_us) = filter.range();
-    let step_us = ((to_us - from_us) / SPARK as i64).max(1);
-    let buckets = Buckets { first_us: from_us, step_us, count: SPARK };
-    let list: Vec<String> = values.iter().map(|value| literal(value)).collect();
+    let buckets = Buckets::exactly(filter.range(), SPARK);
     let sql = format!(
-        "SELECT {by}::VARCHAR AS v, {} AS bucket, ({measure})::DOUBLE FROM records \
-         WHERE {} AND {STATEMENTS} AND {by}::VARCHAR IN ({}) GROUP BY v, bucket",
+        "SELECT {by}::VARCHAR AS v, {} AS piece, ({measure})::DOUBLE FROM statistics \
+         WHERE {} GROUP BY v, piece",
         buckets.sql(),
-        filter.condition(),
-        list.join(", ")
+        of_values(by, values)
     );
-    let answer = fetch(state, filter, sql).await?;
+    let answer = fetch(state, filter, View::Statistics, Some(buckets), sql).await?;
     let mut sparks: BTreeMap<String, Vec<u64>> = BTreeMap::new();
     for row in &answer.rows {
         let value = row[0].as_str().unwrap_or_default().to_owned();

@@ -1,0 +1,279 @@
+//! Statistics by rollups are those by records: for random records, filters and time ranges, with
+//! segments of all levels.
+
+use std::fs::{self, OpenOptions};
+use std::io::Write as _;
+
+use serde_json::Value;
+use tacho_query::{Cancel, Request};
+use tacho_store::rollup::{CONNECTION_DIMENSIONS, DIMENSIONS, Part, PartKind, STEP_US, SUMS, View};
+use tacho_store::{Durable, Indexer, IndexerOptions, MergeOptions, Store, merge_step};
+
+use crate::Hub;
+
+const FILE: &str = "audit-20261121T100000Z-000001.jsonl";
+/// 2026-11-21T10:00:00Z.
+const BEGIN_US: i64 = 1_795_255_200_000_000;
+const LENGTH_US: i64 = 100 * STEP_US;
+
+/// Random numbers (xorshift64*).
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, count: u64) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) % count
+    }
+
+    fn of<T: Copy>(&mut self, all: &[T]) -> T {
+        all[self.below(all.len() as u64) as usize]
+    }
+
+    /// A number of any size.
+    fn number(&mut self) -> u64 {
+        let bits = self.below(65) as u32;
+        let number = self.below(u64::MAX);
+        let power = 1_u64.checked_shl(bits).unwrap_or(0);
+        match self.below(4) {
+            0 => power.wrapping_sub(1),
+            1 => power,
+            _ => number.checked_shr(bits).unwrap_or(0),
+        }
+    }
+}
+
+fn line(random: &mut Random, seq: u64) -> String {
+    if random.below(50) == 0 {
+        return "not a record".to_owned();
+    }
+    let at_us = BEGIN_US + random.below(LENGTH_US as u64) as i64;
+    let ts = jiff::Timestamp::from_microsecond(at_us).unwrap();
+    let mut line = format!("{{\"v\":1,\"seq\":{seq},\"ts\":\"{ts:.6}\"");
+    let mut add = |random: &mut Random, name: &str, values: &[&str]| {
+        if random.below(4) > 0 {
+            let value = serde_json::to_string(random.of(values)).unwrap();
+            line += &format!(",\"{name}\":{value}");
+        }
+    };
+    add(random, "event", &["statement", "statement", "connect", "connect_failed", "start"]);
+    add(random, "outcome", &["ok", "error", "running"]);
+    for (name, count) in [("run", 2), ("conn", 9), ("conn_seq", 1_000)] {
+        if random.below(5) > 0 {
+            let number = if random.below(60) > 0 { random.below(count) } else { random.number() };
+            line += &format!(",\"{name}\":{number}");
+        }
+    }
+    let mut add = |random: &mut Random, name: &str, values: &[&str]| {
+        if random.below(4) > 0 {
+            let value = serde_json::to_string(random.of(values)).unwrap();
+            line += &format!(",\"{name}\":{value}");
+        }
+    };
+    add(random, "user", &["app0", "app1", "", "o'brien", "é\"\\"]);
+    add(random, "host", &["web1", "web2"]);
+    add(random, "ip", &["10.0.0.1", "10.0.0.2"]);
+    add(random, "db", &["shop", "bank"]);
+    add(random, "sql_command", &["select", "insert", "update"]);
+    if random.below(5) == 0 {
+        line += &format!(",\"errno\":{}", random.of(&[1064, 1062, 4_294_967_295_u64]));
+    }
+    if random.below(3) > 0 {
+        line += &format!(",\"digest\":\"1:{:032x}\"", random.below(5) + 10);
+    }
+    for name in ["rows_sent", "rows_examined", "rows_affected", "query_time_us", "lock_time_us"] {
+        match random.below(4) {
+            0 => {}
+            1 => line += &format!(",\"{name}\":{}", random.number()),
+            _ => line += &format!(",\"{name}\":{}", random.below(3_000)),
+        }
+    }
+    line + "}"
+}
+
+/// A store that is merged now and then while records come.
+fn hub(random: &mut Random) -> Hub {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open(&dir.path().join("store")).unwrap();
+    let indexer = Indexer::start(store.clone(), IndexerOptions::default()).unwrap();
+    let options = MergeOptions { fan_in: 3, ..MergeOptions::default() };
+    let mut seq = 0;
+    for _ in 0..30 {
+        for origin in ["db1", "db2"] {
+            let path = dir.path().join(format!("replica/{origin}/1/{FILE}"));
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            let mut file = OpenOptions::new().append(true).create(true).open(&path).unwrap();
+            for _ in 0..random.below(40) {
+                seq += 1;
+                writeln!(file, "{}", line(random, seq)).unwrap();
+            }
+            let offset = file.metadata().unwrap().len();
+            let (origin, file) = (origin.to_owned(), FILE.to_owned());
+            indexer.notify(Durable { origin, generation: 1, file, path, offset });
+        }
+        indexer.flush();
+        if random.below(3) > 0 {
+            merge_step(&store, &options).unwrap();
+        }
+    }
+    Hub::of_store(dir, store, |_| {})
+}
+
+impl Hub {
+    fn ask(&self, view: View, parts: &[Part], filter: &str, sql: &str) -> Vec<Value> {
+        let views = vec![(view.name().to_owned(), view.select(parts, None, filter))];
+        let sql = format!("{sql} ORDER BY ALL");
+        let request = Request {
+            files: Vec::new(),
+            views,
+            max_rows: 100_000,
+            max_bytes: 64 << 20,
+            ..self.request(&sql)
+        };
+        let answer = self.pool.fetch(&request, &Cancel::default());
+        let answer = answer.unwrap_or_else(|error| panic!("{sql} of {filter}: {error}"));
+        assert!(!answer.is_truncated);
+        answer.rows.into_iter().map(Value::from).collect()
+    }
+}
+
+fn names(columns: &[&str]) -> String {
+    columns.iter().map(|it| format!("\"{it}\"")).collect::<Vec<_>>().join(", ")
+}
+
+fn questions() -> Vec<(View, String)> {
+    let minute = "epoch_us(ts) // 60000000 AS minute";
+    let sums: Vec<String> = SUMS.iter().map(|it| format!("sum({it})")).collect();
+    let sums = format!("sum(n), {}", sums.join(", "));
+    let all = names(DIMENSIONS);
+    vec![
+        (View::Statistics, format!("SELECT {minute}, {all}, {sums} FROM statistics GROUP BY ALL")),
+        (
+            View::Statistics,
+            format!(
+                "SELECT coalesce(host, ip), {sums}, sum(n) FILTER (WHERE errno IS NOT NULL) \
+                 FROM statistics GROUP BY ALL"
+            ),
+        ),
+        (View::Times, format!("SELECT {minute}, {all}, bucket, sum(n) FROM times GROUP BY ALL")),
+        (View::Times, "SELECT digest, bucket, sum(n) FROM times GROUP BY ALL".to_owned()),
+        (
+            View::Connections,
+            format!(
+                "SELECT DISTINCT {minute}, {}, conn FROM connections",
+                names(CONNECTION_DIMENSIONS)
+            ),
+        ),
+        (
+            View::Connections,
+            "SELECT approx_count_distinct(hash(\"server\", run, conn)) FROM connections".to_owned(),
+        ),
+    ]
+}
+
+const TERMS: &[&str] = &[
+    "user:app1",
+    "user:\"o'brien\"",
+    "user:*",
+    "host:10.*",
+    "ip:*.1",
+    "db:(shop or bank)",
+    "server:db1",
+    "run:1",
+    "errno:>0",
+    "errno:0",
+    "errno:1062..1064",
+    "event:connect_failed",
+    "outcome:error",
+    "digest:0",
+    "digest:0000000000000000000000000000000b",
+    "sql_command:*e*",
+    "sql_command:select",
+];
+
+fn search(random: &mut Random) -> String {
+    let mut text = String::new();
+    for _ in 0..random.below(4) {
+        let not = random.of(&["", "-"]);
+        let and = random.of(&["", "or "]);
+        if !text.is_empty() {
+            text += and;
+        }
+        text += &format!("{not}{} ", random.of(TERMS));
+    }
+    text
+}
+
+fn range(random: &mut Random) -> (i64, i64) {
+    let mut at = || {
+        let at_us = BEGIN_US - STEP_US + random.below((LENGTH_US + 2 * STEP_US) as u64) as i64;
+        if random.below(2) == 0 { at_us / STEP_US * STEP_US } else { at_us }
+    };
+    let (a, b) = (at(), at());
+    (a.min(b), a.max(b))
+}
+
+#[test]
+fn rollups_count_what_the_records_are() {
+    let mut by_rollups = 0;
+    for seed in 1..=4 {
+        let mut random = Random(seed * 0x9E37_79B9_7F4A_7C15);
+        let hub = hub(&mut random);
+        let levels: Vec<u8> = hub.snapshot.segments().map(|segment| segment.level).collect();
+        assert!(levels.contains(&0) || levels.contains(&1), "{levels:?}");
+        assert!(levels.iter().any(|&level| level >= 2), "{levels:?}");
+        for question in 0..25 {
+            let (from_us, to_us) = range(&mut random);
+            let text = search(&mut random);
+            let search = tacho_search::parse(&text).unwrap();
+            let condition = search.condition();
+            let parts = hub.snapshot.parts(from_us, to_us);
+            let records = hub.snapshot.record_parts(from_us, to_us);
+            by_rollups += u32::from(parts.iter().any(|part| part.kind == PartKind::Rollups));
+            assert!(records.iter().all(|part| part.kind == PartKind::Records));
+            for (view, sql) in questions() {
+                if !search.columns().iter().all(|column| view.dimensions().contains(column)) {
+                    continue;
+                }
+                let found = hub.ask(view, &parts, &condition, &sql);
+                let wanted = hub.ask(view, &records, &condition, &sql);
+                assert_eq!(found, wanted, "seed {seed}, question {question}: {sql} of {text:?}");
+            }
+        }
+    }
+    assert!(by_rollups > 50, "{by_rollups}");
+}
+
+#[test]
+fn buckets_in_sql_are_those_of_the_indexer() {
+    // Each power of two, and its neighbours.
+    let times = (0..64_u32).flat_map(|bit| {
+        let power = 1_u64 << bit;
+        [power - 1, power, power + 1, power + power / 3]
+    });
+    let lines = times.enumerate().map(|(at, time_us)| {
+        format!(
+            "{{\"v\":1,\"seq\":{},\"ts\":\"2026-11-21T10:00:00.000007+01:00\",\"user\":\"u{at}\",\
+             \"query_time_us\":{time_us}}}",
+            at + 1
+        )
+    });
+    let mut hub = Hub::of_lines(lines, |_| {});
+    let sql = "SELECT \"user\", bucket, sum(n) FROM times GROUP BY ALL";
+    let ask = |hub: &Hub| {
+        hub.ask(
+            View::Times,
+            &hub.snapshot.parts(BEGIN_US - 2 * 60 * STEP_US, BEGIN_US),
+            "true",
+            sql,
+        )
+    };
+    let by_sql = ask(&hub);
+    assert_eq!(by_sql.len(), 256);
+    let options = MergeOptions { fan_in: 1, ..MergeOptions::default() };
+    merge_step(&hub.store, &options).unwrap().unwrap();
+    hub.snapshot = hub.store.snapshot();
+    assert_eq!(hub.snapshot.segments().next().unwrap().level, 1);
+    assert_eq!(ask(&hub), by_sql);
+}

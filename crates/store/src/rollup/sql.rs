@@ -1,0 +1,92 @@
+//! The views of statistics, in SQL for DuckDB: rollups and records in the same columns.
+
+use std::path::PathBuf;
+
+use super::times::bucket_sql;
+use super::{
+    CONNECTION_DIMENSIONS, CONNS, DIMENSIONS, Part, PartKind, SUMS, TIME_BUCKETS, TIME_COUNTS,
+};
+
+/// A view over the parts of a plan. The `ts` of a row from a rollup is the begin of its minute.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum View {
+    /// `ts`, [`DIMENSIONS`], `n` (number of records), [`SUMS`].
+    Statistics,
+    /// `ts`, [`DIMENSIONS`], `bucket`, `n` (number of statements that took so long).
+    Times,
+    /// `ts`, [`CONNECTION_DIMENSIONS`], `conn`; each connection of a minute once or more often.
+    Connections,
+}
+
+impl View {
+    /// The name in a query.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Statistics => "statistics",
+            Self::Times => "times",
+            Self::Connections => "connections",
+        }
+    }
+
+    /// The columns that a condition may have for rollups to be read.
+    pub const fn dimensions(self) -> &'static [&'static str] {
+        match self {
+            Self::Statistics | Self::Times => DIMENSIONS,
+            Self::Connections => CONNECTION_DIMENSIONS,
+        }
+    }
+
+    /// The view as a `SELECT`. All its rows meet `filter`, a condition on its
+    /// [dimensions](Self::dimensions), or on any column of a record if no part has rollups.
+    /// `columns` is what is visible of a record, as behind `SELECT`; by default everything.
+    pub fn select(self, parts: &[Part], columns: Option<&str>, filter: &str) -> String {
+        let selects: Vec<String> =
+            parts.iter().map(|part| self.part(part, columns, filter)).collect();
+        selects.join(" UNION ALL ")
+    }
+
+    fn part(self, part: &Part, columns: Option<&str>, filter: &str) -> String {
+        let path = |file: &PathBuf| format!("'{}'", file.to_string_lossy().replace('\'', "''"));
+        let files: Vec<String> = part.files.iter().map(path).collect();
+        let files = format!("read_parquet([{}])", files.join(","));
+        let from = match part.kind {
+            PartKind::Rollups => files,
+            PartKind::Records => format!("(SELECT {} FROM {files})", columns.unwrap_or("*")),
+        };
+        let (values, condition) = self.values(part.kind);
+        format!(
+            "SELECT ts, {}, {values} FROM {from} WHERE ts >= make_timestamptz({}) \
+             AND ts < make_timestamptz({}) AND {condition} AND ({filter})",
+            names(self.dimensions()),
+            part.from_us,
+            part.to_us
+        )
+    }
+
+    /// The columns behind the dimensions, and which rows have them.
+    fn values(self, kind: PartKind) -> (String, &'static str) {
+        match (self, kind) {
+            (Self::Statistics, PartKind::Rollups) => (format!("n, {}", names(SUMS)), "true"),
+            (Self::Statistics, PartKind::Records) => {
+                (format!("1::UBIGINT AS n, {}", names(SUMS)), "true")
+            }
+            (Self::Times, PartKind::Rollups) => (
+                format!("unnest({TIME_BUCKETS}) AS bucket, unnest({TIME_COUNTS}) AS n"),
+                "time_buckets IS NOT NULL",
+            ),
+            (Self::Times, PartKind::Records) => (
+                format!("{} AS bucket, 1::UBIGINT AS n", bucket_sql("query_time_us")),
+                "query_time_us IS NOT NULL",
+            ),
+            (Self::Connections, PartKind::Rollups) => {
+                (format!("unnest({CONNS}) AS conn"), "conns IS NOT NULL")
+            }
+            (Self::Connections, PartKind::Records) => ("conn".to_owned(), "conn IS NOT NULL"),
+        }
+    }
+}
+
+fn names(columns: &[&str]) -> String {
+    let quoted: Vec<String> = columns.iter().map(|column| format!("\"{column}\"")).collect();
+    quoted.join(", ")
+}
