@@ -1,16 +1,18 @@
 //! Zone: outside.
 //!
-//! How fast records are indexed and found: a log of made-up records is indexed and merged, and five
-//! questions are asked.
+//! How fast records are indexed and found: made-up records are indexed and merged hour by hour, and
+//! the questions of the web UI are asked.
 //!
 //! ```sh
-//! cargo run --release -p tacho-query --example store_bench -- DIR 10000000
+//! cargo build --release -p tacho-query --bin tacho-query-worker
+//! cargo run --release -p tacho-query --example store_bench -- DIR 10000000 7
 //! ```
 //!
-//! The records are those of three servers over one day. Users, databases, tables and statements
-//! have the skew of real loads (the n-th most frequent one has 1/n of the first one's records): 40
-//! users, 8 databases, 2,000 statements, 300 connections at a time, which change; 1 % errors; a
-//! line has about 450 bytes. `DIR` is emptied except for the log, which is made once.
+//! These are 10,000,000 records of three servers in 7 days. Each of 40 applications has a user, a
+//! database, 50 statements and 7 connections from 4 hosts; 300 others are used once. The n-th most
+//! frequent application has 1/n of the first one's records, and so have its statements. 1 % are
+//! errors; a line has about 450 bytes. `DIR` is emptied; it needs 60 bytes a record, and the log of
+//! one hour, which is deleted when it is indexed.
 
 use std::error::Error;
 use std::fs::{self, File};
@@ -19,13 +21,14 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use tacho_query::{Cancel, Pool, Request, Settings, find_library};
-use tacho_store::{Durable, Indexer, IndexerOptions, MergeOptions, Store, merge_step};
+use tacho_store::rollup::{PartKind, View};
+use tacho_store::{Durable, Indexer, IndexerOptions, MergeOptions, Snapshot, Store, merge_step};
 
 const SERVERS: u64 = 3;
-const FILE: &str = "audit-20261121T000000Z-000001.jsonl";
-/// 2026-11-21T00:00:00Z.
-const BEGIN_US: u64 = 1_795_219_200_000_000;
-const DAY_US: u64 = 86_400_000_000;
+/// 2026-10-21T00:00:00Z.
+const BEGIN_US: u64 = 1_792_540_800_000_000;
+const HOUR_US: u64 = 3_600_000_000;
+const DAY_US: i64 = 86_400_000_000;
 /// Each question is asked so often; the median counts.
 const REPEATS: usize = 5;
 
@@ -51,17 +54,29 @@ impl Random {
     }
 }
 
-fn generate(path: &Path, server: u64, rows: u64) -> std::io::Result<()> {
+const COMMANDS: [&str; 8] =
+    ["select", "select", "select", "insert", "update", "delete", "commit", "set_option"];
+
+/// Writes the lines of an hour. Returns how many there are.
+fn generate(
+    path: &Path,
+    random: &mut Random,
+    hour: u64,
+    first: u64,
+    rows: u64,
+) -> std::io::Result<()> {
     let mut out = BufWriter::with_capacity(1 << 20, File::create(path)?);
-    let mut random = Random(0x9E37_79B9 + server);
-    let commands =
-        ["select", "select", "select", "insert", "update", "delete", "commit", "set_option"];
-    for seq in 1..=rows {
-        let at_us = BEGIN_US + DAY_US / rows * seq;
-        let (second, micro) = (at_us / 1_000_000 % 86_400, at_us % 1_000_000);
-        let statement = random.skewed(2_000);
-        let (user, db) = (random.skewed(40), random.skewed(8));
-        let conn = seq / (rows / 2_000).max(1) * 7 + random.below(300);
+    let day = jiff::Timestamp::from_microsecond((BEGIN_US + hour * HOUR_US) as i64);
+    let day = day.map_err(std::io::Error::other)?.strftime("%Y-%m-%dT%H").to_string();
+    for row in 0..rows {
+        let seq = first + row;
+        let at_us = HOUR_US / rows * row;
+        let (second, micro) = (at_us / 1_000_000, at_us % 1_000_000);
+        let app = random.skewed(40);
+        let statement = app * 50 + random.skewed(50);
+        let pooled = app + 40 * random.below(7);
+        let conn = if random.below(1_000) == 0 { 1_000 + seq } else { pooled };
+        let host = pooled / 40 % 4;
         let time_us = 40 + random.below(200) * random.below(200) * (1 + statement % 7);
         let (outcome, error) = match random.below(100) {
             0 => ("error", ",\"errno\":1062,\"sqlstate\":\"23000\",\"error\":\"Duplicate entry\""),
@@ -69,23 +84,20 @@ fn generate(path: &Path, server: u64, rows: u64) -> std::io::Result<()> {
         };
         writeln!(
             out,
-            "{{\"v\":1,\"seq\":{seq},\"ts\":\"2026-11-21T{:02}:{:02}:{:02}.{micro:06}+00:00\",\
+            "{{\"v\":1,\"seq\":{seq},\"ts\":\"{day}:{:02}:{:02}.{micro:06}+00:00\",\
              \"event\":\"statement\",\"outcome\":\"{outcome}\",\"run\":1,\"conn\":{conn},\
-             \"conn_seq\":{seq},\"query_id\":{seq},\"user\":\"app{user}\",\"priv_user\":\"app{user}\",\
-             \"host\":\"web{}.example.net\",\"ip\":\"10.0.{}.{}\",\"port\":{},\"db\":\"shop{db}\",\
-             \"command\":\"Query\",\"sql_command\":\"{}\"{error},\"sql\":\"SELECT c{statement}, \
+             \"conn_seq\":{seq},\"query_id\":{seq},\"user\":\"app{app}\",\"priv_user\":\"app{app}\",\
+             \"host\":\"web{host}.app{app}.example.net\",\"ip\":\"10.0.{app}.{host}\",\"port\":{},\
+             \"db\":\"shop{app}\",\"command\":\"Query\",\"sql_command\":\"{}\"{error},\
+             \"sql\":\"SELECT c{statement}, \
              name, price FROM t{} WHERE id = {} AND code = 'x{:08x}' LIMIT 10\",\
              \"sql_charset\":\"utf8mb4\",\"digest\":\"1:{:032x}\",\
-             \"tables\":[{{\"access\":\"read\",\"db\":\"shop{db}\",\"table\":\"t{}\"}}],\
+             \"tables\":[{{\"access\":\"read\",\"db\":\"shop{app}\",\"table\":\"t{}\"}}],\
              \"rows_sent\":{},\"rows_examined\":{},\"query_time_us\":{time_us},\"lock_time_us\":{}}}",
-            second / 3_600,
-            second / 60 % 60,
+            second / 60,
             second % 60,
-            user % 9,
-            conn % 4,
-            conn % 250,
             30_000 + conn % 20_000,
-            commands[(statement % 8) as usize],
+            COMMANDS[(statement % 8) as usize],
             statement % 60,
             random.below(10_000_000),
             random.next() as u32,
@@ -99,106 +111,210 @@ fn generate(path: &Path, server: u64, rows: u64) -> std::io::Result<()> {
     out.flush()
 }
 
-fn logs(dir: &Path, rows: u64) -> std::io::Result<Vec<(String, PathBuf)>> {
-    let mut logs = Vec::new();
-    for server in 1..=SERVERS {
-        let origin = format!("db{server}");
-        let path = dir.join(format!("replica-{rows}/{origin}/1/{FILE}"));
-        if !path.exists() {
-            fs::create_dir_all(path.parent().ok_or(std::io::ErrorKind::InvalidInput)?)?;
-            let temporary = path.with_extension("tmp");
-            generate(&temporary, server, rows / SERVERS)?;
-            fs::rename(temporary, &path)?;
-        }
-        logs.push((origin, path));
-    }
-    Ok(logs)
+/// Times of the parts of the work.
+#[derive(Default)]
+struct Spent {
+    records: u64,
+    bytes: u64,
+    indexing: Duration,
+    merging: Duration,
+    merged: u64,
 }
 
-fn index(store: &Store, logs: &[(String, PathBuf)]) -> Result<(u64, u64), Box<dyn Error>> {
+fn fill(store: &Store, dir: &Path, rows: u64, hours: u64) -> Result<Spent, Box<dyn Error>> {
     let indexer = Indexer::start(store.clone(), IndexerOptions::default())?;
-    for (origin, path) in logs {
-        let (origin, path) = (origin.clone(), path.clone());
-        let offset = fs::metadata(&path)?.len();
-        indexer.notify(Durable { origin, generation: 1, file: FILE.to_owned(), path, offset });
+    let mut spent = Spent::default();
+    let per_hour = rows / SERVERS / hours;
+    let mut randoms: Vec<Random> =
+        (1..=SERVERS).map(|server| Random(0x9E37_79B9 + server)).collect();
+    for hour in 0..hours {
+        let mut files = Vec::new();
+        for (server, random) in (1..=SERVERS).zip(&mut randoms) {
+            let (origin, file) =
+                (format!("db{server}"), format!("audit-20261021T000000Z-{:06}.jsonl", hour + 1));
+            let path = dir.join(format!("replica/{origin}/1/{file}"));
+            fs::create_dir_all(path.parent().ok_or("no directory")?)?;
+            generate(&path, random, hour, hour * per_hour + 1, per_hour)?;
+            let offset = fs::metadata(&path)?.len();
+            spent.bytes += offset;
+            files.push(Durable { origin, generation: 1, file, path, offset });
+        }
+        let begin = Instant::now();
+        let paths: Vec<PathBuf> = files.iter().map(|file| file.path.clone()).collect();
+        files.into_iter().for_each(|file| indexer.notify(file));
+        indexer.flush();
+        spent.indexing += begin.elapsed();
+        if let Some(error) = indexer.report().error {
+            return Err(error.into());
+        }
+        for path in paths {
+            fs::remove_file(path)?;
+        }
+        let begin = Instant::now();
+        while let Some(done) = merge_step(store, &MergeOptions::default())? {
+            spent.merged += done.rows;
+        }
+        spent.merging += begin.elapsed();
     }
-    indexer.flush();
-    let report = indexer.report();
-    match report.error {
-        Some(error) => Err(error.into()),
-        None => Ok((report.records, report.bytes)),
-    }
+    spent.records = indexer.report().records;
+    Ok(spent)
 }
 
-fn questions() -> Vec<(&'static str, String)> {
-    let hour =
-        "ts >= TIMESTAMPTZ '2026-11-21 10:00:00+00' AND ts < TIMESTAMPTZ '2026-11-21 11:00:00+00'";
-    let condition = |q: &str| match tacho_search::parse(q) {
-        Ok(search) => search.condition(),
-        Err(error) => panic!("{q}: {error}"),
-    };
+/// A question: queries that are asked one after the other.
+struct Question {
+    name: &'static str,
+    requests: Vec<Request>,
+}
+
+fn condition(search: &str) -> Result<String, Box<dyn Error>> {
+    Ok(tacho_search::parse(search)?.condition())
+}
+
+/// A query over a view of statistics.
+fn counted(
+    snapshot: &Snapshot,
+    view: View,
+    (from_us, to_us): (i64, i64),
+    coarsest: PartKind,
+    sql: &str,
+) -> Request {
+    let parts = snapshot.parts(from_us, to_us, coarsest);
+    let views = vec![(view.name().to_owned(), view.select(&parts, None, "true"))];
+    Request { sql: sql.to_owned(), views, ..Request::default() }
+}
+
+/// A query over the records.
+fn found(
+    snapshot: &Snapshot,
+    (from_us, to_us): (i64, i64),
+    condition: &str,
+    rest: &str,
+) -> Request {
+    let sql = format!(
+        "SELECT * FROM records WHERE ts >= make_timestamptz({from_us}) \
+         AND ts < make_timestamptz({to_us}) AND {condition} {rest}"
+    );
+    let files = snapshot.files(from_us, to_us).into_iter().map(Into::into).collect();
+    Request { sql, files, ..Request::default() }
+}
+
+fn top(snapshot: &Snapshot, range: (i64, i64), coarsest: PartKind) -> Vec<Request> {
+    let sql = "SELECT digest, sum(n), sum(query_time_us) AS t, sum(t) OVER (), count(*) OVER () \
+               FROM statistics GROUP BY digest ORDER BY t DESC LIMIT 20";
+    vec![counted(snapshot, View::Statistics, range, coarsest, sql)]
+}
+
+fn overview(snapshot: &Snapshot, range: (i64, i64), coarsest: PartKind) -> Vec<Request> {
+    let of = |view, sql| counted(snapshot, view, range, coarsest, sql);
     vec![
-        (
-            "first page: statements, errors, percentiles by minute of an hour",
-            format!(
-                "SELECT date_trunc('minute', ts) AS m, count(*), count(errno), \
-                 approx_quantile(query_time_us, [0.5, 0.99]) FROM records WHERE {hour} GROUP BY m"
-            ),
+        of(
+            View::Statistics,
+            "SELECT epoch_us(ts) // 900000000 AS piece, \"server\", sql_command, sum(n), \
+             sum(n) FILTER (WHERE errno IS NOT NULL) FROM statistics GROUP BY ALL",
         ),
-        (
-            "top 20 digests of the day by time",
-            "SELECT digest, count(*), sum(query_time_us) AS t FROM records GROUP BY digest \
-             ORDER BY t DESC LIMIT 20"
-                .to_owned(),
+        of(
+            View::Times,
+            "SELECT epoch_us(ts) // 900000000 AS piece, bucket, sum(n) FROM times GROUP BY ALL",
         ),
-        (
-            "errors of one user, newest 100",
-            format!(
-                "SELECT seq, ts, sql FROM records WHERE {} ORDER BY ts DESC LIMIT 100",
-                condition("user:app7 errno:>0")
-            ),
-        ),
-        (
-            "one connection",
-            format!(
-                "SELECT seq, ts, sql FROM records WHERE {} ORDER BY ts LIMIT 1000",
-                condition("server:db2 run:1 conn:7041")
-            ),
-        ),
-        (
-            "a literal in one hour",
-            format!("SELECT seq, sql FROM records WHERE {hour} AND {}", condition("x0badc0de")),
+        of(
+            View::Connections,
+            "SELECT epoch_us(ts) // 900000000 AS piece, \
+             approx_count_distinct(hash(\"server\", run, conn)) FROM connections GROUP BY ALL",
         ),
     ]
 }
 
+fn questions(snapshot: &Snapshot, days: i64) -> Result<Vec<Question>, Box<dyn Error>> {
+    let begin = BEGIN_US as i64;
+    let end = begin + days * DAY_US;
+    // A day that begins and ends within a minute, as one until now does.
+    let day = (end - DAY_US - 7_000_001, end - 7_000_001);
+    let all = (begin, end);
+    let hour = (end - 5 * HOUR_US as i64, end - 4 * HOUR_US as i64);
+    let of = |name, requests| Question { name, requests };
+    let newest = "ORDER BY ts DESC LIMIT 100";
+    Ok(vec![
+        of("top 20 digests of a day", top(snapshot, day, PartKind::Hours)),
+        of("the same from the records", top(snapshot, day, PartKind::Records)),
+        of("top 20 digests of all days", top(snapshot, all, PartKind::Hours)),
+        of("overview of a day", overview(snapshot, day, PartKind::Minutes)),
+        of("the same from the records", overview(snapshot, day, PartKind::Records)),
+        of(
+            "first page: the newest 100 records",
+            vec![found(snapshot, (end - 600_000_000, end), "true", newest)],
+        ),
+        of(
+            "errors of one user in all days, the newest 100",
+            vec![found(snapshot, all, &condition("user:app7 errno:>0")?, newest)],
+        ),
+        of(
+            "one connection of all days, the first 1000",
+            vec![found(
+                snapshot,
+                all,
+                &condition("server:db2 run:1 conn:47")?,
+                "ORDER BY ts LIMIT 1000",
+            )],
+        ),
+        of("a literal in one hour", vec![found(snapshot, hour, &condition("x0badc0de")?, newest)]),
+        of("a literal in a day", vec![found(snapshot, day, &condition("x0badc0de")?, newest)]),
+    ])
+}
+
+fn ask(pool: &Pool, question: &Question) -> Result<(), Box<dyn Error>> {
+    let mut times = Vec::new();
+    let mut rows = 0;
+    for _ in 0..REPEATS {
+        let begin = Instant::now();
+        rows = 0;
+        for request in &question.requests {
+            let request = Request {
+                max_rows: 1_000_000,
+                max_bytes: 1 << 30,
+                timeout: Duration::from_secs(300),
+                ..request.clone()
+            };
+            rows += pool.fetch(&request, &Cancel::default())?.rows.len();
+        }
+        times.push(begin.elapsed());
+    }
+    times.sort_unstable();
+    println!("{}: {} ms ({rows} rows)", question.name, times[REPEATS / 2].as_millis());
+    Ok(())
+}
+
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().collect();
-    let [_, dir, rows] = &arguments[..] else { return Err("usage: store_bench DIR ROWS".into()) };
-    let (dir, rows) = (Path::new(dir), rows.parse()?);
-    let logs = logs(dir, rows)?;
-    let store_dir = dir.join("store");
-    if store_dir.exists() {
-        fs::remove_dir_all(&store_dir)?;
+    let [_, dir, rows, days] = &arguments[..] else {
+        return Err("usage: store_bench DIR ROWS DAYS".into());
+    };
+    let (dir, rows, days) = (Path::new(dir), rows.parse()?, days.parse::<u64>()?.max(1));
+    for name in ["store", "replica", "temp"] {
+        if dir.join(name).exists() {
+            fs::remove_dir_all(dir.join(name))?;
+        }
     }
-    let store = Store::open(&store_dir)?;
-    let begin = Instant::now();
-    let (records, bytes) = index(&store, &logs)?;
-    let seconds = begin.elapsed().as_secs_f64();
-    let rate = records as f64 / seconds;
-    println!("indexed: {records} records of {} B in {seconds:.1} s: {rate:.0}/s", bytes / records);
-    let begin = Instant::now();
-    let mut merged = 0;
-    while let Some(done) = merge_step(&store, &MergeOptions::default())? {
-        merged += done.rows;
-    }
-    let seconds = begin.elapsed().as_secs_f64();
-    let snapshot = store.snapshot();
-    let stored: u64 = snapshot.segments().map(|segment| segment.bytes).sum();
+    let store = Store::open(&dir.join("store"))?;
+    let spent = fill(&store, dir, rows, days * 24)?;
+    let rate = |count: u64, time: Duration| count as f64 / time.as_secs_f64();
     println!(
-        "merged: {merged} rows in {seconds:.1} s, now {} segments, {:.1} B a record",
+        "indexed: {} records of {} B, {:.0}/s; merged: {} rows, {:.0}/s",
+        spent.records,
+        spent.bytes / spent.records.max(1),
+        rate(spent.records, spent.indexing),
+        spent.merged,
+        rate(spent.merged, spent.merging)
+    );
+    let snapshot = store.snapshot();
+    let sum = |bytes: &dyn Fn(&tacho_store::SegmentInfo) -> u64| {
+        snapshot.segments().map(bytes).sum::<u64>() as f64 / spent.records as f64
+    };
+    println!(
+        "{} segments; bytes a record: {:.1}, minutes {:.1}, hours {:.1}",
         snapshot.segments().count(),
-        stored as f64 / records as f64
+        sum(&|it| it.bytes),
+        sum(&|it| it.rollup_bytes.map_or(0, |[minutes, _]| minutes)),
+        sum(&|it| it.rollup_bytes.map_or(0, |[_, hours]| hours))
     );
     let pool = Pool::new(Settings {
         command: vec![dir_of_examples()?.join("tacho-query-worker").into()],
@@ -211,24 +327,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         threads: 2,
         temp_bytes: 4 << 30,
     });
-    for (name, sql) in questions() {
-        let mut times = Vec::new();
-        let mut found = 0;
-        for _ in 0..REPEATS {
-            let request = Request {
-                sql: sql.clone(),
-                files: snapshot.files(i64::MIN, i64::MAX).into_iter().map(Into::into).collect(),
-                max_rows: 1_000_000,
-                max_bytes: 1 << 30,
-                timeout: Duration::from_secs(300),
-                ..Request::default()
-            };
-            let begin = Instant::now();
-            found = pool.fetch(&request, &Cancel::default())?.rows.len();
-            times.push(begin.elapsed());
-        }
-        times.sort_unstable();
-        println!("{name}: {} ms ({found} rows)", times[REPEATS / 2].as_millis());
+    for question in questions(&snapshot, days as i64)? {
+        ask(&pool, &question)?;
     }
     Ok(())
 }

@@ -21,7 +21,8 @@ const TABLES: &str = "
         level INTEGER NOT NULL,
         rows INTEGER NOT NULL,
         bytes INTEGER NOT NULL,
-        rollup_bytes INTEGER NOT NULL,
+        minutes_bytes INTEGER,
+        hours_bytes INTEGER,
         min_ts_us INTEGER NOT NULL,
         max_ts_us INTEGER NOT NULL
     ) STRICT;
@@ -140,7 +141,8 @@ impl Catalogue {
         let transaction = self.connection.transaction()?;
         let mut listing = Listing::default();
         let mut statement = transaction.prepare(
-            "SELECT id, level, rows, bytes, rollup_bytes, min_ts_us, max_ts_us FROM segment",
+            "SELECT id, level, rows, bytes, minutes_bytes, hours_bytes, min_ts_us, max_ts_us \
+             FROM segment",
         )?;
         let mut rows = statement.query([])?;
         while let Some(row) = rows.next()? {
@@ -149,9 +151,12 @@ impl Catalogue {
                 level: row.get(1)?,
                 rows: row.get(2)?,
                 bytes: row.get(3)?,
-                rollup_bytes: row.get(4)?,
-                min_ts_us: row.get(5)?,
-                max_ts_us: row.get(6)?,
+                rollup_bytes: match (row.get(4)?, row.get(5)?) {
+                    (Some(minutes), Some(hours)) => Some([minutes, hours]),
+                    _ => None,
+                },
+                min_ts_us: row.get(6)?,
+                max_ts_us: row.get(7)?,
             };
             listing.segments.insert(info.id, info);
         }
@@ -286,13 +291,14 @@ impl Catalogue {
 
 fn insert(connection: &Connection, info: &SegmentInfo) -> rusqlite::Result<()> {
     connection.execute(
-        "INSERT INTO segment VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+        "INSERT INTO segment VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
         params![
             info.id,
             info.level,
             info.rows,
             info.bytes,
-            info.rollup_bytes,
+            info.rollup_bytes.map(|[minutes, _]| minutes),
+            info.rollup_bytes.map(|[_, hours]| hours),
             info.min_ts_us,
             info.max_ts_us
         ],

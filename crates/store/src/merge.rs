@@ -7,7 +7,7 @@
 //! | 2 | segments of level 1 | records of one hour of `ts` |
 //! | 3 and higher | segments of an hour | the same |
 //!
-//! Rows stay sorted by server, `ts` and `seq`. Beside each output its rollup is written. A merge reads and writes in streams, so its memory
+//! Rows stay sorted by server, `ts` and `seq`. Beside each output its rollups are written. A merge reads and writes in streams, so its memory
 //! does not depend on the size of the segments. It is committed in one transaction: a snapshot has
 //! either the old segments or the new ones.
 
@@ -21,7 +21,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use crate::catalogue::now_us;
-use crate::rollup::RollupWriter;
+use crate::rollup::{Rollups, RollupsWriter};
 use crate::segment::{Effort, SegmentError, SegmentInfo, SegmentWriter};
 use crate::store::{Store, StoreError};
 pub use plan::MergeOptions;
@@ -135,8 +135,8 @@ struct Output {
     id: u64,
     path: PathBuf,
     writer: SegmentWriter,
-    rollup_path: PathBuf,
-    rollup: RollupWriter,
+    rollup_paths: Rollups<PathBuf>,
+    rollups: RollupsWriter,
     rows: u64,
     min_ts_us: i64,
     max_ts_us: i64,
@@ -145,13 +145,13 @@ struct Output {
 impl Output {
     fn create(store: &Store, group_bytes: usize) -> Result<Self, SegmentError> {
         let (id, path) = store.new_segment();
-        let rollup_path = store.rollup_path(id);
+        let rollup_paths = store.rollup_paths(id);
         Ok(Self {
             id,
             writer: SegmentWriter::create(&path, Effort::Small)?.with_groups(group_bytes),
             path,
-            rollup: RollupWriter::create(&rollup_path)?,
-            rollup_path,
+            rollups: RollupsWriter::create(&rollup_paths)?,
+            rollup_paths,
             rows: 0,
             min_ts_us: i64::MAX,
             max_ts_us: i64::MIN,
@@ -167,7 +167,9 @@ fn write(store: &Store, merge: &Merge, inputs: &[PathBuf]) -> Result<Vec<Segment
         for output in outputs {
             // The next start removes the rest.
             let _ = std::fs::remove_file(&output.path);
-            let _ = std::fs::remove_file(&output.rollup_path);
+            for path in output.rollup_paths {
+                let _ = std::fs::remove_file(path);
+            }
         }
         return result;
     }
@@ -175,13 +177,13 @@ fn write(store: &Store, merge: &Merge, inputs: &[PathBuf]) -> Result<Vec<Segment
     for output in outputs {
         let bytes = output.writer.finish().map_err(StoreError::segment(&output.path))?;
         let rollup_bytes =
-            output.rollup.finish().map_err(StoreError::segment(&output.rollup_path))?;
+            output.rollups.finish().map_err(StoreError::segment(&output.rollup_paths[0]))?;
         infos.push(SegmentInfo {
             id: output.id,
             level: merge.level,
             rows: output.rows,
             bytes,
-            rollup_bytes,
+            rollup_bytes: Some(rollup_bytes),
             min_ts_us: output.min_ts_us,
             max_ts_us: output.max_ts_us,
         });
@@ -218,7 +220,7 @@ fn write_outputs(
         output.min_ts_us = output.min_ts_us.min(min_ts_us);
         output.max_ts_us = output.max_ts_us.max(max_ts_us);
         output.writer.write(batch)?;
-        output.rollup.add(batch)
+        output.rollups.add(batch)
     })
     .map_err(|(path, source): (PathBuf, SegmentError)| StoreError::Segment { path, source })?;
     Ok(Vec::new())

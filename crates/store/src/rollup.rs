@@ -1,17 +1,17 @@
-//! Rollups: the records of a segment, counted by minute.
+//! Rollups: the records of a segment, counted by minute and by hour.
 //!
-//! A segment of level 1 and higher has a file with its rollup beside it. The file is written from
-//! the rows of the segment, listed and deleted with it. So a snapshot has records and rollups of
-//! the same lines, and a statistic may read either.
+//! A segment of level 1 and higher has a file with each beside it. The files are written from the
+//! rows of the segment, listed and deleted with it. So a snapshot has records and rollups of the
+//! same lines, and a statistic may read either.
 //!
-//! A row has the sums of the records with the same minute and [`DIMENSIONS`]. Rows are sums, so
-//! several rows of one key mean the same as one: the writer needs memory for one minute of one
-//! server only, and less if that has too many keys.
+//! A row has the sums of the records with the same minute (or hour) and [`DIMENSIONS`]. Rows are
+//! sums, so several rows of one key mean the same as one: the writer needs memory for one minute
+//! of one server only, and less if that has too many keys.
 //!
 //! | module | contents |
 //! |---|---|
 //! | `times` | the buckets of statement times |
-//! | `groups` | the records of one minute |
+//! | `groups` | the records of one minute or hour |
 //! | `writer` | the file |
 //! | `plan` | which files a statistic reads |
 //! | `sql` | the views over them |
@@ -29,10 +29,10 @@ use arrow_schema::{DataType, Field, Fields, Schema};
 use crate::columns;
 
 pub(crate) use plan::{Candidate, plan};
-pub use plan::{Part, PartKind, STEP_US};
+pub use plan::{Part, PartKind};
 pub use sql::View;
 pub use times::time_of_bucket;
-pub(crate) use writer::RollupWriter;
+pub(crate) use writer::{Rollups, RollupsWriter};
 
 /// Columns of which a row of a rollup has one value. All records of the row have it.
 pub const DIMENSIONS: &[&str] = &[

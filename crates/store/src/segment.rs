@@ -15,6 +15,7 @@ use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::schema::types::ColumnPath;
 
 use crate::columns::schema;
+use crate::rollup::Rollups;
 
 /// Rows of a row group at most. DuckDB reads row groups in parallel.
 pub const GROUP_ROWS: usize = 122_880;
@@ -32,8 +33,8 @@ pub struct SegmentInfo {
     pub rows: u64,
     /// Bytes of the file.
     pub bytes: u64,
-    /// Bytes of the file with its rollup; 0: it has none.
-    pub rollup_bytes: u64,
+    /// Bytes of the files with its rollups by minute and by hour. `None`: it has none.
+    pub rollup_bytes: Option<Rollups<u64>>,
     /// The earliest time, µs since 1970.
     pub min_ts_us: i64,
     /// The latest time, µs since 1970.
@@ -62,9 +63,9 @@ pub fn file_name(id: u64) -> String {
     format!("{id:010}.parquet")
 }
 
-/// Name of the file with the rollup of a segment.
-pub fn rollup_name(id: u64) -> String {
-    format!("{id:010}.rollup.parquet")
+/// Names of the files with the rollups of a segment.
+pub fn rollup_names(id: u64) -> Rollups<String> {
+    ["minutes", "hours"].map(|step| format!("{id:010}.{step}.parquet"))
 }
 
 /// How a segment is written.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use rustix::fs::{FlockOperation, flock};
 
 use crate::catalogue::{Catalogue, FileKey, OriginTotals, Position};
-use crate::rollup::{self, Candidate, Part};
+use crate::rollup::{self, Candidate, Part, PartKind};
 use crate::segment::SegmentInfo;
 use crate::store::{
     CATALOGUE, EMPTY, READERS, SEGMENTS, Segment, StoreError, Trash, opened_segment,
@@ -37,30 +37,16 @@ impl Snapshot {
     }
 
     /// What a statistic over the records from `from_us` to before `to_us` (µs since 1970) reads:
-    /// rollups of the whole minutes, where there are any, and records.
-    pub fn parts(&self, from_us: i64, to_us: i64) -> Vec<Part> {
-        self.parts_of(from_us, to_us, |segment| segment.rollup.as_ref())
-    }
-
-    /// The same without rollups: one part, whose rows are the records.
-    pub fn record_parts(&self, from_us: i64, to_us: i64) -> Vec<Part> {
-        self.parts_of(from_us, to_us, |_| None)
-    }
-
-    fn parts_of<'a>(
-        &'a self,
-        from_us: i64,
-        to_us: i64,
-        rollup: impl Fn(&'a Segment) -> Option<&'a PathBuf>,
-    ) -> Vec<Part> {
-        let candidate = |segment: &'a Arc<Segment>| Candidate {
+    /// records, and rollups where there are any and `coarsest` allows them.
+    pub fn parts(&self, from_us: i64, to_us: i64, coarsest: PartKind) -> Vec<Part> {
+        let candidates = self.segments.iter().map(|segment| Candidate {
             min_ts_us: segment.info.min_ts_us,
             max_ts_us: segment.info.max_ts_us,
             records: &segment.path,
-            rollup: rollup(segment),
-        };
-        let candidates: Vec<Candidate> = self.segments.iter().map(candidate).collect();
-        rollup::plan(&candidates, self.empty.clone(), from_us, to_us)
+            rollups: segment.rollups.as_ref(),
+        });
+        let candidates: Vec<Candidate> = candidates.collect();
+        rollup::plan(&candidates, self.empty.clone(), (from_us, to_us), coarsest)
     }
 
     /// The files with records that `before` does not have, and maybe others; and how far each log

@@ -10,7 +10,7 @@ use rustix::fs::{FlockOperation, flock};
 
 use crate::catalogue::{Catalogue, FileKey, Listing, OriginTotals, Position};
 use crate::columns;
-use crate::rollup;
+use crate::rollup::{self, Rollups};
 use crate::segment::{self, SegmentError, SegmentInfo};
 use crate::snapshot::Snapshot;
 
@@ -70,7 +70,7 @@ pub type Trash = Mutex<Vec<PathBuf>>;
 pub struct Segment {
     pub info: SegmentInfo,
     pub path: PathBuf,
-    pub rollup: Option<PathBuf>,
+    pub rollups: Option<Rollups<PathBuf>>,
     /// The catalogue does not name it any more.
     is_replaced: AtomicBool,
     trash: Arc<Trash>,
@@ -81,7 +81,7 @@ impl Drop for Segment {
         if self.is_replaced.load(Ordering::Relaxed) {
             let mut trash = lock(&self.trash);
             trash.push(std::mem::take(&mut self.path));
-            trash.extend(self.rollup.take());
+            trash.extend(self.rollups.take().into_iter().flatten());
         }
     }
 }
@@ -148,9 +148,9 @@ impl Store {
             let path = segments.join(segment::file_name(info.id));
             segment::check(&path, info.bytes, &columns::schema())
                 .map_err(StoreError::segment(&path))?;
-            if info.rollup_bytes > 0 {
-                let path = segments.join(segment::rollup_name(info.id));
-                segment::check(&path, info.rollup_bytes, &rollup::schema())
+            let rollups = rollup_files(&segments, info.id).into_iter();
+            for (path, bytes) in rollups.zip(info.rollup_bytes.iter().flatten().copied()) {
+                segment::check(&path, bytes, &rollup::schema())
                     .map_err(StoreError::segment(&path))?;
             }
         }
@@ -278,9 +278,9 @@ impl Store {
         self.segments_dir().join(segment::file_name(id))
     }
 
-    /// The file with the rollup of a segment.
-    pub(crate) fn rollup_path(&self, id: u64) -> PathBuf {
-        self.segments_dir().join(segment::rollup_name(id))
+    /// The files with the rollups of a segment.
+    pub(crate) fn rollup_paths(&self, id: u64) -> Rollups<PathBuf> {
+        rollup_files(&self.segments_dir(), id)
     }
 
     /// The path of a segment that is about to be written, and its number.
@@ -355,10 +355,14 @@ impl Store {
     }
 }
 
+fn rollup_files(dir: &Path, id: u64) -> Rollups<PathBuf> {
+    segment::rollup_names(id).map(|name| dir.join(name))
+}
+
 pub fn opened_segment(dir: &Path, info: SegmentInfo, trash: &Arc<Trash>) -> Segment {
     Segment {
         path: dir.join(segment::file_name(info.id)),
-        rollup: (info.rollup_bytes > 0).then(|| dir.join(segment::rollup_name(info.id))),
+        rollups: info.rollup_bytes.map(|_| rollup_files(dir, info.id)),
         info,
         is_replaced: AtomicBool::new(false),
         trash: Arc::clone(trash),
@@ -372,8 +376,8 @@ fn remove_strangers(segments: &Path, listing: &Listing) -> Result<(), StoreError
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         let id = name.split('.').next().and_then(|id| id.parse::<u64>().ok());
         let is_listed = id.and_then(|id| listing.segments.get(&id)).is_some_and(|info| {
-            let is_rollup = info.rollup_bytes > 0 && name == segment::rollup_name(info.id);
-            is_rollup || name == segment::file_name(info.id)
+            let is_rollup = segment::rollup_names(info.id).iter().any(|rollup| rollup == name);
+            (is_rollup && info.rollup_bytes.is_some()) || name == segment::file_name(info.id)
         });
         if !is_listed {
             fs::remove_file(&path).map_err(StoreError::io(&path))?;

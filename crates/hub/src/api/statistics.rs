@@ -11,7 +11,7 @@ use axum::Json;
 use axum::extract::State;
 use serde_json::{Value, json};
 use tacho_query::{Answer, Request};
-use tacho_store::rollup::{STEP_US, View, time_of_bucket};
+use tacho_store::rollup::{PartKind, View, time_of_bucket};
 
 use super::ApiError;
 use super::filter::{Filter, text_time};
@@ -25,6 +25,9 @@ pub use top::top;
 const STATEMENTS: &str = "event = 'statement' AND outcome IS DISTINCT FROM 'running'";
 /// Whether a record is an error.
 const IS_ERROR: &str = "(errno IS NOT NULL OR outcome = 'error' OR event = 'connect_failed')";
+
+/// The shortest piece of a rollup, µs.
+const MINUTE_US: i64 = PartKind::Minutes.step_us();
 
 /// Lengths of buckets that people read easily, in seconds.
 const STEPS_S: &[i64] = &[
@@ -62,17 +65,17 @@ impl Buckets {
     fn exactly((from_us, to_us): (i64, i64), count: usize) -> Self {
         let pieces = count as i64;
         let step_us = (to_us.saturating_sub(from_us) / pieces).max(1);
-        if step_us < STEP_US {
+        if step_us < MINUTE_US {
             return Self { first_us: from_us, step_us, count };
         }
-        let first_us = from_us.div_euclid(STEP_US) * STEP_US;
-        let minutes = to_us.saturating_sub(first_us) / pieces / STEP_US + 1;
-        Self { first_us, step_us: minutes * STEP_US, count }
+        let first_us = from_us.div_euclid(MINUTE_US) * MINUTE_US;
+        let minutes = to_us.saturating_sub(first_us) / pieces / MINUTE_US + 1;
+        Self { first_us, step_us: minutes * MINUTE_US, count }
     }
 
-    /// Whether a minute is in one piece.
-    fn has_whole_minutes(self) -> bool {
-        self.first_us % STEP_US == 0 && self.step_us % STEP_US == 0
+    /// The coarsest rollup of which each row is in one piece.
+    fn coarsest(self) -> PartKind {
+        PartKind::fitting(self.first_us).min(PartKind::fitting(self.step_us))
     }
 
     /// The number of the bucket of a row, from 0, in SQL.
@@ -99,19 +102,20 @@ async fn fetch(
     sql: String,
 ) -> Result<Answer, ApiError> {
     let columns = filter.search.columns();
-    let by_rollups = columns.iter().all(|column| view.dimensions().contains(column))
-        && buckets.is_none_or(Buckets::has_whole_minutes);
+    let coarsest = match columns.iter().all(|column| view.dimensions().contains(column)) {
+        true => buckets.map_or(PartKind::Hours, Buckets::coarsest),
+        false => PartKind::Records,
+    };
+    // An end that was not given is moved to where no row of a rollup has to be divided.
     let (mut from_us, mut to_us) = filter.range();
+    let step_us = coarsest.step_us();
     if filter.from_us.is_none() {
-        from_us = from_us.div_euclid(STEP_US) * STEP_US;
+        from_us = from_us.div_euclid(step_us) * step_us;
     }
     if filter.to_us.is_none() {
-        to_us = (to_us.div_euclid(STEP_US) + 1).saturating_mul(STEP_US);
+        to_us = (to_us.div_euclid(step_us) + 1).saturating_mul(step_us);
     }
-    let parts = match by_rollups {
-        true => filter.snapshot.parts(from_us, to_us),
-        false => filter.snapshot.record_parts(from_us, to_us),
-    };
+    let parts = filter.snapshot.parts(from_us, to_us, coarsest);
     let visible = filter.view.filter.as_deref().unwrap_or("true");
     let condition = format!("({visible}) AND ({})", filter.condition_without_time());
     let select = view.select(&parts, filter.view.columns.as_deref(), &condition);
@@ -204,15 +208,19 @@ mod tests {
             assert!(buckets.count as u64 <= max.max(2), "{buckets:?}");
         }
         assert_eq!(Buckets::of((0, 3_600 * second), 61).step_us, 120 * second);
-        assert!(Buckets::of((7, 3_600 * second), 120).has_whole_minutes());
+        assert!(Buckets::of((7, 3_600 * second), 120).coarsest() >= PartKind::Minutes);
         for (from, to) in [(7, 9), (7, 1_440 * second + 6), (7, 1_440 * second + 7), (59, 86_400)] {
             let (from, to) = (from * second, to * second);
             let buckets = Buckets::exactly((from, to), 24);
             let last = (to - 1 - buckets.first_us) / buckets.step_us;
             assert!(buckets.first_us <= from, "{buckets:?}");
             // What is left of a division belongs to the last one.
-            assert!(last < 24 || buckets.step_us < STEP_US, "{buckets:?}");
-            assert_eq!(buckets.has_whole_minutes(), to - from >= 24 * STEP_US, "{buckets:?}");
+            assert!(last < 24 || buckets.step_us < MINUTE_US, "{buckets:?}");
+            assert_eq!(
+                buckets.coarsest() >= PartKind::Minutes,
+                to - from >= 24 * MINUTE_US,
+                "{buckets:?}"
+            );
         }
     }
 }

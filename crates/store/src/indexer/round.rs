@@ -176,7 +176,7 @@ impl Round<'_> {
         });
         let bytes = written.map_err(StoreError::segment(&path))?;
         self.store.sync_segments()?;
-        Ok(SegmentInfo { id, level: 0, rows, bytes, rollup_bytes: 0, min_ts_us, max_ts_us })
+        Ok(SegmentInfo { id, level: 0, rows, bytes, rollup_bytes: None, min_ts_us, max_ts_us })
     }
 }
 

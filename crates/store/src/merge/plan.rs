@@ -119,7 +119,7 @@ mod tests {
 
     fn segment(id: u64, level: u8, hour: i64, bytes: u64) -> SegmentInfo {
         let at = hour * HOUR_US + 5;
-        SegmentInfo { id, level, rows: 1, bytes, rollup_bytes: 1, min_ts_us: at, max_ts_us: at }
+        SegmentInfo { id, level, rows: 1, bytes, rollup_bytes: None, min_ts_us: at, max_ts_us: at }
     }
 
     #[test]

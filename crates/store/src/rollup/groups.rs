@@ -1,4 +1,4 @@
-//! The records of one minute of one server, by their dimensions.
+//! The records of one minute or hour of one server, by their dimensions.
 
 use std::collections::{HashMap, HashSet};
 

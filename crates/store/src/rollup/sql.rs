@@ -7,14 +7,15 @@ use super::{
     CONNECTION_DIMENSIONS, CONNS, DIMENSIONS, Part, PartKind, SUMS, TIME_BUCKETS, TIME_COUNTS,
 };
 
-/// A view over the parts of a plan. The `ts` of a row from a rollup is the begin of its minute.
+/// A view over the parts of a plan. The `ts` of a row from a rollup is the begin of its minute or
+/// hour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum View {
     /// `ts`, [`DIMENSIONS`], `n` (number of records), [`SUMS`].
     Statistics,
     /// `ts`, [`DIMENSIONS`], `bucket`, `n` (number of statements that took so long).
     Times,
-    /// `ts`, [`CONNECTION_DIMENSIONS`], `conn`; each connection of a minute once or more often.
+    /// `ts`, [`CONNECTION_DIMENSIONS`], `conn`; each connection once or more often.
     Connections,
 }
 
@@ -50,7 +51,7 @@ impl View {
         let files: Vec<String> = part.files.iter().map(path).collect();
         let files = format!("read_parquet([{}])", files.join(","));
         let from = match part.kind {
-            PartKind::Rollups => files,
+            PartKind::Minutes | PartKind::Hours => files,
             PartKind::Records => format!("(SELECT {} FROM {files})", columns.unwrap_or("*")),
         };
         let (values, condition) = self.values(part.kind);
@@ -65,23 +66,23 @@ impl View {
 
     /// The columns behind the dimensions, and which rows have them.
     fn values(self, kind: PartKind) -> (String, &'static str) {
-        match (self, kind) {
-            (Self::Statistics, PartKind::Rollups) => (format!("n, {}", names(SUMS)), "true"),
-            (Self::Statistics, PartKind::Records) => {
-                (format!("1::UBIGINT AS n, {}", names(SUMS)), "true")
+        let is_rollup = kind != PartKind::Records;
+        match (self, is_rollup) {
+            (Self::Statistics, true) => (format!("n, {}", names(SUMS)), "true"),
+            (Self::Statistics, false) => {
+                let zeros = SUMS.iter().map(|name| format!(", coalesce({name}, 0) AS {name}"));
+                (format!("1::UBIGINT AS n{}", zeros.collect::<String>()), "true")
             }
-            (Self::Times, PartKind::Rollups) => (
+            (Self::Times, true) => (
                 format!("unnest({TIME_BUCKETS}) AS bucket, unnest({TIME_COUNTS}) AS n"),
                 "time_buckets IS NOT NULL",
             ),
-            (Self::Times, PartKind::Records) => (
+            (Self::Times, false) => (
                 format!("{} AS bucket, 1::UBIGINT AS n", bucket_sql("query_time_us")),
                 "query_time_us IS NOT NULL",
             ),
-            (Self::Connections, PartKind::Rollups) => {
-                (format!("unnest({CONNS}) AS conn"), "conns IS NOT NULL")
-            }
-            (Self::Connections, PartKind::Records) => ("conn".to_owned(), "conn IS NOT NULL"),
+            (Self::Connections, true) => (format!("unnest({CONNS}) AS conn"), "conns IS NOT NULL"),
+            (Self::Connections, false) => ("conn".to_owned(), "conn IS NOT NULL"),
         }
     }
 }

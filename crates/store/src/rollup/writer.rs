@@ -1,7 +1,7 @@
-//! The file of a rollup.
+//! The files of rollups.
 
 use std::fs::File;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arrow_array::builder::{
@@ -17,47 +17,36 @@ use parquet::basic::{Compression, ZstdLevel};
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
 
 use super::groups::{Groups, Row};
-use super::{CONNECTION_DIMENSIONS, DIMENSIONS, STEP_US, SUMS, schema};
+use super::{CONNECTION_DIMENSIONS, DIMENSIONS, PartKind, SUMS, schema};
 use crate::segment::{GROUP_ROWS, SegmentError};
 
-/// Keys and connections in memory; with more of them a minute has several rows of one key.
+/// Keys and connections in memory; with more of them there are several rows of one key.
 const GROUPS_MAX: usize = 1 << 17;
 /// Rows that become a batch.
 const BATCH_ROWS: usize = 4_096;
 /// Bytes of a row group before encoding: many files are written at once.
 const GROUP_BYTES: usize = 4 << 20;
 
-/// Counts the rows of a segment by minute, and writes the file.
-pub struct RollupWriter {
-    writer: ArrowWriter<File>,
-    rows: Rows,
-    server: Option<String>,
-    minute_us: i64,
-    groups: Groups,
+/// The rollups of a segment, by minute and by hour: paths, writers, or bytes of the files.
+pub type Rollups<T> = [T; 2];
+
+const STEPS_US: Rollups<i64> = [PartKind::Minutes.step_us(), PartKind::Hours.step_us()];
+
+/// Counts the rows of a segment, and writes the files.
+pub struct RollupsWriter {
+    files: Rollups<Output>,
     key: Vec<u8>,
 }
 
-impl RollupWriter {
-    /// Creates the file; an old one of the name is from an attempt that failed.
+impl RollupsWriter {
+    /// Creates the files; an old one of the name is from an attempt that failed.
     ///
     /// # Errors
-    /// If the file cannot be created.
-    pub fn create(path: &Path) -> Result<Self, SegmentError> {
-        let properties = WriterProperties::builder()
-            .set_compression(Compression::ZSTD(ZstdLevel::try_new(3)?))
-            .set_max_row_group_row_count(Some(GROUP_ROWS))
-            .set_statistics_enabled(EnabledStatistics::Chunk)
-            .set_created_by("tachograph".to_owned())
-            .build();
-        let writer = ArrowWriter::try_new(File::create(path)?, schema(), Some(properties))?;
-        Ok(Self {
-            writer,
-            rows: Rows::new(),
-            server: None,
-            minute_us: 0,
-            groups: Groups::default(),
-            key: Vec::new(),
-        })
+    /// If a file cannot be created.
+    pub fn create(paths: &Rollups<PathBuf>) -> Result<Self, SegmentError> {
+        let [minutes, hours] = STEPS_US;
+        let files = [Output::create(&paths[0], minutes)?, Output::create(&paths[1], hours)?];
+        Ok(Self { files, key: Vec::new() })
     }
 
     /// Counts rows of the segment, which are sorted by server and time.
@@ -67,27 +56,66 @@ impl RollupWriter {
     pub fn add(&mut self, batch: &RecordBatch) -> Result<(), SegmentError> {
         let source = Source::of(batch)?;
         for row in 0..batch.num_rows() {
-            let minute_us = source.ts.value(row).div_euclid(STEP_US).saturating_mul(STEP_US);
-            let server = text(source.server, row);
-            let is_other = minute_us != self.minute_us || server != self.server.as_deref();
-            if is_other || self.groups.len() >= GROUPS_MAX {
-                self.flush()?;
-                self.minute_us = minute_us;
-                self.server = server.map(str::to_owned);
-            }
             self.key.clear();
             let prefix = source.write_key(row, &mut self.key);
             let values = source.sums.map(|column| number(column, row));
-            self.groups.add(&self.key, prefix, &values, number(source.conn, row));
+            let (server, ts_us) = (text(source.server, row), source.ts.value(row));
+            let connection = number(source.conn, row);
+            for file in &mut self.files {
+                file.begin(server, ts_us)?;
+                file.groups.add(&self.key, prefix, &values, connection);
+            }
         }
         Ok(())
     }
 
-    /// Ends and syncs the file. Returns its bytes.
+    /// Ends and syncs the files. Returns their bytes.
     ///
     /// # Errors
     /// If the disk is full, or any other I/O error.
-    pub fn finish(mut self) -> Result<u64, SegmentError> {
+    pub fn finish(self) -> Result<Rollups<u64>, SegmentError> {
+        let [minutes, hours] = self.files;
+        Ok([minutes.finish()?, hours.finish()?])
+    }
+}
+
+/// A file, and what is not in it yet.
+struct Output {
+    step_us: i64,
+    writer: ArrowWriter<File>,
+    rows: Rows,
+    server: Option<String>,
+    /// The begin of the minute or hour that is counted.
+    begin_us: i64,
+    groups: Groups,
+}
+
+impl Output {
+    fn create(path: &Path, step_us: i64) -> Result<Self, SegmentError> {
+        let properties = WriterProperties::builder()
+            .set_compression(Compression::ZSTD(ZstdLevel::try_new(3)?))
+            .set_max_row_group_row_count(Some(GROUP_ROWS))
+            .set_statistics_enabled(EnabledStatistics::Chunk)
+            .set_created_by("tachograph".to_owned())
+            .build();
+        let writer = ArrowWriter::try_new(File::create(path)?, schema(), Some(properties))?;
+        let (rows, groups) = (Rows::new(), Groups::default());
+        Ok(Self { step_us, writer, rows, server: None, begin_us: 0, groups })
+    }
+
+    /// Prepares for a record of this server and time.
+    fn begin(&mut self, server: Option<&str>, ts_us: i64) -> Result<(), SegmentError> {
+        let begin_us = ts_us.div_euclid(self.step_us).saturating_mul(self.step_us);
+        let is_other = begin_us != self.begin_us || server != self.server.as_deref();
+        if is_other || self.groups.len() >= GROUPS_MAX {
+            self.flush()?;
+            self.begin_us = begin_us;
+            self.server = server.map(str::to_owned);
+        }
+        Ok(())
+    }
+
+    fn finish(mut self) -> Result<u64, SegmentError> {
         self.flush()?;
         self.write_rows()?;
         let file = self.writer.into_inner()?;
@@ -97,7 +125,7 @@ impl RollupWriter {
 
     fn flush(&mut self) -> Result<(), SegmentError> {
         for row in self.groups.take() {
-            self.rows.append(self.minute_us, self.server.as_deref(), &row);
+            self.rows.append(self.begin_us, self.server.as_deref(), &row);
         }
         if self.rows.count() >= BATCH_ROWS {
             self.write_rows()?;
@@ -236,7 +264,7 @@ enum Column {
 
 /// Rows that become a batch.
 struct Rows {
-    minutes: TimestampMicrosecondBuilder,
+    begins: TimestampMicrosecondBuilder,
     dimensions: Vec<Column>,
     counts: UInt64Builder,
     sums: [UInt64Builder; SUMS.len()],
@@ -259,7 +287,7 @@ impl Rows {
             _ => Column::Text(StringBuilder::new()),
         };
         Self {
-            minutes: TimestampMicrosecondBuilder::new().with_timezone("UTC"),
+            begins: TimestampMicrosecondBuilder::new().with_timezone("UTC"),
             dimensions: types.map(column).collect(),
             counts: UInt64Builder::new(),
             sums: std::array::from_fn(|_| UInt64Builder::new()),
@@ -273,8 +301,8 @@ impl Rows {
         self.counts.len()
     }
 
-    fn append(&mut self, minute_us: i64, server: Option<&str>, row: &Row) {
-        self.minutes.append_value(minute_us);
+    fn append(&mut self, begin_us: i64, server: Option<&str>, row: &Row) {
+        self.begins.append_value(begin_us);
         let mut key = &*row.key;
         for (at, column) in self.dimensions.iter_mut().enumerate() {
             match column {
@@ -306,7 +334,7 @@ impl Rows {
     }
 
     fn finish(&mut self) -> Result<RecordBatch, SegmentError> {
-        let mut arrays: Vec<ArrayRef> = vec![Arc::new(self.minutes.finish())];
+        let mut arrays: Vec<ArrayRef> = vec![Arc::new(self.begins.finish())];
         arrays.extend(self.dimensions.iter_mut().map(|column| -> ArrayRef {
             match column {
                 Column::Text(builder) => Arc::new(builder.finish()),
