@@ -1,7 +1,7 @@
 //! Counts over time and by value: `/api/v1/histogram`, `facets`, `top`, `overview`.
 //!
 //! The queries read views that have records and rollups in the same columns, so a statistic is the
-//! same whichever of them it was made from: see `docs/decisions/2026-11-27-rollups-by-minute.md`.
+//! same whichever of them it was made from: see `docs/decisions/2026-11-26-rollups.md`.
 
 mod facets;
 mod overview;

@@ -217,13 +217,13 @@ fn range(random: &mut Random) -> (i64, i64) {
 #[test]
 fn rollups_count_what_the_records_are() {
     let mut by_rollups = 0;
-    for seed in 1..=4 {
+    for seed in 1..=3 {
         let mut random = Random(0x9E37_79B9_7F4A_7C15 ^ seed);
         let hub = hub(&mut random);
         let levels: Vec<u8> = hub.snapshot.segments().map(|segment| segment.level).collect();
         assert!(levels.contains(&0) || levels.contains(&1), "{levels:?}");
         assert!(levels.iter().any(|&level| level >= 2), "{levels:?}");
-        for question in 0..25 {
+        for question in 0..15 {
             let (from_us, to_us) = range(&mut random);
             let text = search(&mut random);
             let search = tacho_search::parse(&text).unwrap();
@@ -242,7 +242,7 @@ fn rollups_count_what_the_records_are() {
             }
         }
     }
-    assert!(by_rollups > 300, "{by_rollups}");
+    assert!(by_rollups > 150, "{by_rollups}");
 }
 
 #[test]

@@ -204,7 +204,18 @@ fn rows_are_sorted_by_server_and_time() {
 #[test]
 fn a_damaged_store_is_built_again() {
     let hub = Hub::new();
-    let damages: [fn(&Path); 3] = [
+    let damages: [fn(&Path); 5] = [
+        // Another version.
+        |segments| {
+            let path = segments.with_file_name("catalogue.sqlite");
+            let connection = rusqlite::Connection::open(path).unwrap();
+            connection.pragma_update(None, "user_version", 1).unwrap();
+        },
+        |segments| {
+            let mut paths = fs::read_dir(segments).unwrap().map(|entry| entry.unwrap().path());
+            let is_rollup = |path: &PathBuf| path.to_string_lossy().ends_with(".hours.parquet");
+            fs::remove_file(paths.find(is_rollup).unwrap()).unwrap();
+        },
         |segments| {
             let mut paths = fs::read_dir(segments).unwrap().map(|entry| entry.unwrap().path());
             let first = paths.find(|path| !path.ends_with("empty.parquet")).unwrap();
@@ -235,7 +246,34 @@ fn a_damaged_store_is_built_again() {
         hub.notify(&indexer, "db1", 1);
         indexer.flush();
         assert_eq!(records(&store.snapshot()).len(), 9);
+        let options = MergeOptions { fan_in: 1, ..MergeOptions::default() };
+        merge_step(&store, &options).unwrap().unwrap();
     }
+}
+
+#[test]
+fn rollups_are_made_again_byte_by_byte() {
+    let rollups = |hub: &Hub| {
+        let store = hub.open();
+        let indexer = start(&store);
+        let text: String = (1..=500)
+            .map(|seq| {
+                let fields = format!("\"conn\":{},\"user\":\"u{}\"", seq % 7, seq % 11);
+                line(seq).replace("\"sql\"", &format!("{fields},\"sql\""))
+            })
+            .collect();
+        hub.append(&indexer, "db1", 1, text.as_bytes());
+        indexer.flush();
+        let options = MergeOptions { fan_in: 1, ..MergeOptions::default() };
+        merge_step(&store, &options).unwrap().unwrap();
+        let segment = store.snapshot().segments().next().unwrap().clone();
+        ["minutes", "hours"].map(|step| {
+            let name = format!("{:010}.{step}.parquet", segment.id);
+            fs::read(store.segments_dir().join(name)).unwrap()
+        })
+    };
+    let [first, second] = [Hub::new(), Hub::new()].map(|hub| rollups(&hub));
+    assert_eq!(first, second);
 }
 
 #[test]
