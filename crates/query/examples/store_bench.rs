@@ -11,7 +11,7 @@
 //! These are 10,000,000 records of three servers in 7 days. Each of 40 applications has a user, a
 //! database, 50 statements and 7 connections from 4 hosts; 300 others are used once. The n-th most
 //! frequent application has 1/n of the first one's records, and so have its statements. 1 % are
-//! errors; a line has about 450 bytes. `DIR` is emptied; it needs 60 bytes a record, and the log of
+//! errors; a line has about 590 bytes. `DIR` is emptied; it needs 60 bytes a record, and the log of
 //! one hour, which is deleted when it is indexed.
 
 use std::error::Error;
