@@ -86,14 +86,16 @@ fn generate(
             out,
             "{{\"v\":1,\"seq\":{seq},\"ts\":\"{day}:{:02}:{:02}.{micro:06}+00:00\",\
              \"event\":\"statement\",\"outcome\":\"{outcome}\",\"run\":1,\"conn\":{conn},\
-             \"conn_seq\":{seq},\"query_id\":{seq},\"user\":\"app{app}\",\"priv_user\":\"app{app}\",\
+             \"conn_seq\":{seq},\"query_id\":{seq},\"user\":\"app{app}\",\
+             \"priv_user\":\"app{app}\",\
              \"host\":\"web{host}.app{app}.example.net\",\"ip\":\"10.0.{app}.{host}\",\"port\":{},\
              \"db\":\"shop{app}\",\"command\":\"Query\",\"sql_command\":\"{}\"{error},\
              \"sql\":\"SELECT c{statement}, \
              name, price FROM t{} WHERE id = {} AND code = 'x{:08x}' LIMIT 10\",\
              \"sql_charset\":\"utf8mb4\",\"digest\":\"1:{:032x}\",\
              \"tables\":[{{\"access\":\"read\",\"db\":\"shop{app}\",\"table\":\"t{}\"}}],\
-             \"rows_sent\":{},\"rows_examined\":{},\"query_time_us\":{time_us},\"lock_time_us\":{}}}",
+             \"rows_sent\":{},\"rows_examined\":{},\"query_time_us\":{time_us},\
+             \"lock_time_us\":{}}}",
             second / 60,
             second % 60,
             30_000 + conn % 20_000,

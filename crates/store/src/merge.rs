@@ -7,9 +7,9 @@
 //! | 2 | segments of level 1 | records of one hour of `ts` |
 //! | 3 and higher | segments of an hour | the same |
 //!
-//! Rows stay sorted by server, `ts` and `seq`. Beside each output its rollups are written. A merge reads and writes in streams, so its memory
-//! does not depend on the size of the segments. It is committed in one transaction: a snapshot has
-//! either the old segments or the new ones.
+//! Rows stay sorted by server, `ts` and `seq`, and the rollups of each output are made from them. A
+//! merge reads and writes in streams, so its memory does not depend on the size of the segments. It
+//! is committed in one transaction: a snapshot has either the old segments or the new ones.
 
 mod plan;
 mod rows;

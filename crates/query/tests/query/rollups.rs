@@ -254,7 +254,8 @@ fn buckets_in_sql_are_those_of_the_indexer() {
     });
     let lines = times.enumerate().map(|(at, time_us)| {
         format!(
-            "{{\"v\":1,\"seq\":{},\"ts\":\"2026-11-21T10:00:00.000007+01:00\",\"event\":\"statement\",\"user\":\"u{at}\",\
+            "{{\"v\":1,\"seq\":{},\"ts\":\"2026-11-21T10:00:00.000007+01:00\",\"event\":\"statement\",\
+             \"user\":\"u{at}\",\
              \"query_time_us\":{time_us}}}",
             at + 1
         )
