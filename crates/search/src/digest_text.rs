@@ -1,7 +1,7 @@
 //! Patterns for the dictionary of digests.
 //!
-//! The text of a digest has a blank between tokens and its names in backticks, which nobody would
-//! type: "FROM `shop` . `card`". So blanks and backticks do not count, and neither does the case.
+//! The text of a digest has a blank between tokens, and names in backticks: "FROM `shop` . `card`".
+//! Users type neither. So blanks and backticks do not count, and the case does not count.
 
 use crate::value::{Pattern, Piece};
 

@@ -14,7 +14,7 @@ pub enum PartKind {
 }
 
 impl PartKind {
-    /// What of UTC a row stands for, µs; 1 for a record.
+    /// The length of the minute or hour of UTC that a row counts, µs; 1 for a record.
     pub const fn step_us(self) -> i64 {
         match self {
             Self::Records => 1,
