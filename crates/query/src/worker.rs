@@ -121,6 +121,8 @@ fn open(setup: &Setup) -> Result<(Database, Connection), EngineError> {
         "SET TimeZone = 'UTC'".to_owned(),
         // Segments are never changed.
         "SET parquet_metadata_cache = true".to_owned(),
+        // A page of records: first which rows, then all columns of these. The default is 50 rows.
+        "SET late_materialization_max_rows = 2000".to_owned(),
         format!("SET allowed_directories = [{allowed}]"),
         "SET enable_external_access = false".to_owned(),
         "SET lock_configuration = true".to_owned(),
