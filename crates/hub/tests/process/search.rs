@@ -307,6 +307,9 @@ fn questions_have_answers_and_roles_limits() {
     assert_eq!(get(&hub, "/api/v1/records", "wrong").0, 401);
 }
 
+/// Not the hub's own log, to which each request adds.
+const SERVERS: &str = "&server=db1&server=db2";
+
 /// Whether a segment has rollups.
 fn has_rollups(hub: &Hub) -> bool {
     let mut files = std::fs::read_dir(hub.data.path().join("store/segments")).unwrap();
@@ -328,8 +331,6 @@ fn statistics_by_rollups_are_those_by_records() {
     // And some that are not merged.
     senders[0].send(&hub);
     wait_until_indexed(&hub, &auditor, &senders);
-    // Not the hub's own log, to which each request adds.
-    const SERVERS: &str = "&server=db1&server=db2";
     let ranges = [
         "",
         "&from=2026-11-21T09:00:00Z&to=2026-11-21T12:00:00Z",
