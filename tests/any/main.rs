@@ -6,6 +6,7 @@ mod crash_moments;
 mod digests;
 mod disk;
 mod durability;
+mod evidence;
 mod external;
 mod file_privilege;
 mod filter_recipes;

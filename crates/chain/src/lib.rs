@@ -16,6 +16,7 @@
 //! | [`key`] | keys and their text forms |
 //! | [`note`] | signed notes |
 //! | [`entry`] | the entries of a sidecar: bytes and meaning |
+//! | [`proof`] | proof of parts of a log |
 //! | [`sidecar`] | reading a sidecar, entry by entry |
 //! | [`chain`] | the writing side: which entry comes next |
 //! | [`key_file`] | storage of the secrets between two starts |
@@ -27,6 +28,7 @@ pub mod hash;
 pub mod key;
 pub mod key_file;
 pub mod note;
+pub mod proof;
 pub mod sidecar;
 pub mod verify;
 

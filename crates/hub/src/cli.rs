@@ -31,6 +31,9 @@ pub enum Command {
     Token(TokenCommand),
     /// Run one SELECT over the view `records`; works beside a running hub
     Sql(SqlArgs),
+    /// Write the records that a search finds, with their proof, into a file for `tacho verify`;
+    /// works beside a running hub
+    Export(ExportArgs),
     /// Build the index again from the replica; the hub must not run
     Reindex(DataArgs),
     /// Print the completion script of a shell
@@ -107,6 +110,35 @@ pub struct SqlArgs {
     /// The query
     #[arg(value_name = "SELECT")]
     pub sql: String,
+}
+
+/// `tacho-hub export`
+#[derive(Args, Debug)]
+pub struct ExportArgs {
+    /// Where everything is.
+    #[command(flatten)]
+    pub data: DataArgs,
+    /// Search, as in the web UI [default: all records]
+    #[arg(long, value_name = "SEARCH", default_value = "", hide_default_value = true)]
+    pub q: String,
+    /// First time: RFC 3339, or before now as -2h [default: the first record]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    pub from: Option<String>,
+    /// End, not included [default: the last record]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    pub to: Option<String>,
+    /// This server only; can be repeated
+    #[arg(long = "server", value_name = "NAME")]
+    pub servers: Vec<Origin>,
+    /// New file for the bundle; an existing file is not overwritten
+    #[arg(short, long, value_name = "FILE")]
+    pub output: PathBuf,
+    /// Fails if the search finds more records
+    #[arg(long, value_name = "NUMBER", default_value_t = 1_000_000)]
+    pub max_records: u64,
+    /// Fails if the bundle would have more MiB
+    #[arg(long, value_name = "MIB", default_value_t = 8_000)]
+    pub max_mib: u64,
 }
 
 /// How rows are printed.

@@ -10,6 +10,8 @@
 //! | [`commands`] | what the subcommands do |
 //! | [`data`] | the data directory: names, lock, permissions |
 //! | [`database`] | `hub.sqlite` and its migrations |
+//! | [`export`] | evidence bundles of what a search finds |
+//! | [`hub_key`] | the hub's own key |
 //! | [`index`] | the index of records, and queries over it |
 //! | [`landing`] | receives logs into the replica |
 //! | [`listener`] | connections: TLS, limits |
@@ -31,6 +33,8 @@ pub mod clock;
 pub mod commands;
 pub mod data;
 pub mod database;
+pub mod export;
+pub mod hub_key;
 pub mod index;
 pub mod landing;
 pub mod listener;

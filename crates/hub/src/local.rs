@@ -80,7 +80,9 @@ pub fn named(logs: &[LocalLog]) -> anyhow::Result<Vec<(Origin, PathBuf)>> {
     Ok(named)
 }
 
-fn host_name() -> String {
+/// Name of this machine.
+#[must_use]
+pub fn host_name() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 

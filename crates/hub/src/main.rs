@@ -32,6 +32,7 @@ fn run(cli: &Cli) -> anyhow::Result<()> {
         Command::Man { output } => {
             manual::manual().write_pages(output.as_deref()).context("cannot write the manual pages")
         }
+        Command::Export(args) => commands::export::run(args, &mut std::io::stdout().lock()),
         Command::QueryWorker => Ok(tacho_query::run_worker()?),
         Command::Token(TokenCommand::Create(args)) => {
             writeln!(std::io::stdout(), "{}", commands::token::create(args)?)?;

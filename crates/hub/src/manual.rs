@@ -9,7 +9,8 @@ const DATA: &[Fact] = &[
     (
         "/var/lib/tacho-hub",
         "The data of the hub that the systemd unit starts: the copies of the logs in replica, the \
-         index in store, accounts, tokens and alerts in hub.sqlite, the hub's own log in audit.",
+         index in store, accounts, tokens and alerts in hub.sqlite, the hub's own log in audit, the \
+         key that signs exports in hub.key and hub.pub.",
     ),
     ("/usr/lib/tachograph/libduckdb.so", "DuckDB, which the query processes load."),
 ];
@@ -22,6 +23,7 @@ const PAGES_AND_COMPLETIONS: &[Fact] = &[
     ("/usr/share/man/man1/tacho-hub*.1.gz", "The manual pages."),
 ];
 const HUB: &str = "/usr/share/doc/tacho-hub/hub.md";
+const EVIDENCE: &str = "/usr/share/doc/tacho-hub/evidence.md";
 const SEARCH: &str = "/usr/share/doc/tacho-hub/search.md";
 
 /// The pages of all commands.
@@ -99,6 +101,16 @@ pub const PAGES: &[Facts] = &[
         files: &[DATA],
         see_also: &["tacho-hub", "tacho-hub-reindex"],
         guide: SEARCH,
+    },
+    Facts {
+        name: "tacho-hub-export",
+        examples: &[(
+            "tacho-hub export --data hub --server db1 --q user:app --from -7d -o evidence.tar",
+            "Export what an account did in a week, for tacho verify on another machine",
+        )],
+        files: &[DATA],
+        see_also: &["tacho-hub", "tacho-hub-sql", "tacho-verify"],
+        guide: EVIDENCE,
     },
     Facts {
         name: "tacho-hub-reindex",

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use tokio::sync::watch;
 
+use crate::api::export::ExportState;
 use crate::api::session::SignIn;
 use crate::api::ship::ShipState;
 use crate::audit::Audit;
@@ -28,6 +29,8 @@ pub struct AppState {
     pub verification: Verification,
     /// Records what requests do.
     pub audit: Audit,
+    /// Exports.
+    pub export: ExportState,
     /// Signing in.
     pub sign_in: SignIn,
     /// Becomes true when the hub stops. Requests that do not end otherwise (live views) end then.

@@ -27,6 +27,7 @@ use crate::say;
 pub use arena::{ArenaArgs, Overflow, RecorderArgs, RecoverArgs};
 pub use convert::{ConvertArgs, LogArgs, SendArgs, SlowlogArgs, SyslogBody, Target};
 pub use log::IdentityArgs;
+pub use report::ReportFormat;
 pub use ship::ShipArgs;
 pub use tail::{Color, FilterArgs, Format, Run, TailArgs};
 pub use verify::{CheckpointArgs, KeygenArgs, VerifyArgs};

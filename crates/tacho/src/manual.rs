@@ -154,6 +154,10 @@ pub const PAGES: &[Facts] = &[
                 "tacho verify copy --key audit.pub --expect checkpoint.txt",
                 "Check a copy, and that it contains a checkpoint that was kept",
             ),
+            (
+                "tacho verify evidence.tar --key audit.pub --hub-key hub.pub",
+                "Check a bundle of a hub: records with their proof",
+            ),
         ],
         files: &[LOG, SEAL],
         see_also: &["tacho", "tacho-checkpoint", "tacho-keygen"],

@@ -70,6 +70,20 @@ interface Options {
 
 /** Sends a request and returns the JSON of the answer. */
 export async function request<T>(method: string, path: string, options: Options = {}): Promise<T> {
+  const response = await answer(method, path, options);
+  return response.status === 204 ? (undefined as T) : ((await response.json()) as T);
+}
+
+/** Sends a request whose answer is a file, and returns it with its name. */
+export async function requestFile(path: string): Promise<{ name: string; content: Blob }> {
+  const response = await answer("POST", path, {});
+  const disposition = response.headers.get("Content-Disposition") ?? "";
+  const name = /filename="([^"]+)"/.exec(disposition)?.[1] ?? "download";
+  return { name, content: await response.blob() };
+}
+
+/** Sends a request. An answer with an error is thrown. */
+async function answer(method: string, path: string, options: Options): Promise<Response> {
   const headers: Record<string, string> = { Accept: "application/json" };
   if (method !== "GET") {
     headers["X-Tacho-Csrf"] = csrf;
@@ -90,7 +104,7 @@ export async function request<T>(method: string, path: string, options: Options 
     }
     throw error;
   }
-  return response.status === 204 ? (undefined as T) : ((await response.json()) as T);
+  return response;
 }
 
 async function send(path: string, init: RequestInit): Promise<Response> {

@@ -1,4 +1,4 @@
-import { type Params, query, request } from "./client.ts";
+import { type Params, query, request, requestFile } from "./client.ts";
 import type {
   Alert,
   AlertState,
@@ -86,6 +86,9 @@ export const acknowledgeAlert = (id: number | string, note: string) =>
   request<Alert | undefined>("POST", `${V1}/alerts/${encodeURIComponent(id)}/acknowledge`, {
     body: { note },
   });
+
+/** An evidence bundle of what a search finds. */
+export const exportEvidence = (scope: Scope) => requestFile(`${V1}/export${query(scope)}`);
 
 /** The address of the live stream. */
 export const tailUrl = (server: readonly string[], q: string) =>

@@ -53,6 +53,9 @@ export async function leave(): Promise<void> {
   }
 }
 
+/** Whether the account may see statements, and take evidence with it. */
+export const mayExport = () => (me()?.roles ?? []).includes("auditor");
+
 /** Whether the account may search records; one that only administrates may not. */
 export const maySearch = () =>
   (me()?.roles ?? []).some((role) => role === "viewer" || role === "auditor");

@@ -19,6 +19,7 @@ import { from, isCurrent, scope, servers, zoomOut } from "../lib/scope.ts";
 import { toggle } from "../lib/search-text.ts";
 import { DAY, relativeLength } from "../lib/time.ts";
 import { Drawer } from "./search/Drawer.tsx";
+import { ExportButton } from "./search/ExportButton.tsx";
 import { Results } from "./search/Results.tsx";
 import { SavedSearches } from "./search/SavedSearches.tsx";
 
@@ -91,6 +92,7 @@ export default function Search() {
         isDescending={order() === "desc"}
         isLive={isLive()}
         reload={reload}
+        q={q()}
       />
       <Show when={error() && !failed() && error()}>
         {(problem) => <ErrorBox error={problem()} retry={reload} />}
@@ -153,6 +155,7 @@ interface ToolbarProps {
   isDescending: boolean;
   isLive: boolean;
   reload: () => void;
+  q: string;
 }
 
 function Toolbar(props: ToolbarProps) {
@@ -184,6 +187,7 @@ function Toolbar(props: ToolbarProps) {
       >
         {props.isDescending ? "Newest first" : "Oldest first"}
       </button>
+      <ExportButton q={props.q} />
       <button
         type="button"
         class="button plain"

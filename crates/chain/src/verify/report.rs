@@ -36,6 +36,27 @@ pub enum State {
 }
 
 impl State {
+    /// All of them.
+    pub const ALL: [Self; 11] = [
+        Self::Ok,
+        Self::Lost,
+        Self::UnsignedTail,
+        Self::Recovered,
+        Self::Encrypted,
+        Self::BrokenChain,
+        Self::NotSealed,
+        Self::Gap,
+        Self::Truncated,
+        Self::Modified,
+        Self::WrongKey,
+    ];
+
+    /// The state of a word for programs.
+    #[must_use]
+    pub fn of_word(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|state| state.word() == word)
+    }
+
     /// The word for programs.
     #[must_use]
     pub fn word(self) -> &'static str {

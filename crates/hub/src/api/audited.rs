@@ -38,7 +38,7 @@ const fn asked(path: &'static str, command: &'static str, is_polled: bool) -> Qu
     Question { path, command, is_polled }
 }
 
-const QUESTIONS: [Question; 8] = [
+const QUESTIONS: [Question; 9] = [
     asked("/api/v1/records", "Search", true),
     asked("/api/v1/records/{server}/{seq}", "Record", false),
     asked("/api/v1/tail", "Tail", true),
@@ -47,6 +47,7 @@ const QUESTIONS: [Question; 8] = [
     asked("/api/v1/top", "Top", true),
     asked("/api/v1/overview", "Overview", true),
     asked("/api/v1/sql", "SQL", false),
+    asked("/api/v1/export", "Export", false),
 ];
 
 /// What a handler adds to the record of its request.

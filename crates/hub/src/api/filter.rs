@@ -133,25 +133,13 @@ impl Filter {
     /// The condition that the rows meet.
     #[must_use]
     pub fn condition(&self) -> String {
-        let mut parts = Vec::new();
-        parts.extend(self.from_us.map(|us| format!("ts >= {}", sql_time(us))));
-        parts.extend(self.to_us.map(|us| format!("ts < {}", sql_time(us))));
-        parts.push(self.condition_without_time());
-        parts.join(" AND ")
+        condition(self.from_us, self.to_us, &self.servers, &self.search)
     }
 
     /// The same without the time range.
     #[must_use]
     pub fn condition_without_time(&self) -> String {
-        let mut parts = Vec::new();
-        if !self.servers.is_empty() {
-            let names: Vec<String> = self.servers.iter().map(|name| literal(name)).collect();
-            parts.push(format!("\"server\" IN ({})", names.join(", ")));
-        }
-        if self.search.expr.is_some() {
-            parts.push(format!("({})", self.search.condition()));
-        }
-        if parts.is_empty() { "true".to_owned() } else { parts.join(" AND ") }
+        condition(None, None, &self.servers, &self.search)
     }
 
     /// The same range, both ends known: where a parameter is missing, that of all records.
@@ -195,6 +183,27 @@ fn too_many_digests() -> ApiError {
     ApiError::bad_request(message)
 }
 
+/// The condition of a time range, servers (empty: all) and a search.
+#[must_use]
+pub fn condition(
+    from_us: Option<i64>,
+    to_us: Option<i64>,
+    servers: &[String],
+    search: &Search,
+) -> String {
+    let mut parts = Vec::new();
+    parts.extend(from_us.map(|us| format!("ts >= {}", sql_time(us))));
+    parts.extend(to_us.map(|us| format!("ts < {}", sql_time(us))));
+    if !servers.is_empty() {
+        let names: Vec<String> = servers.iter().map(|name| literal(name)).collect();
+        parts.push(format!("\"server\" IN ({})", names.join(", ")));
+    }
+    if search.expr.is_some() {
+        parts.push(format!("({})", search.condition()));
+    }
+    if parts.is_empty() { "true".to_owned() } else { parts.join(" AND ") }
+}
+
 fn value<'a>(parameters: &'a [(String, String)], name: &str) -> Option<&'a str> {
     let found = parameters.iter().find(|(key, value)| key == name && !value.is_empty());
     found.map(|(_, value)| &**value)
@@ -221,7 +230,8 @@ pub fn parse_search(text: &str) -> Result<Search, ApiError> {
 }
 
 /// A time: RFC 3339, `now`, or one relative to it: `-90s`, `-15m`, `-2h`, `-7d`, `-1w`.
-fn parse_time(text: &str, now_us: i64) -> Option<i64> {
+#[must_use]
+pub fn parse_time(text: &str, now_us: i64) -> Option<i64> {
     if text == "now" {
         return Some(now_us);
     }

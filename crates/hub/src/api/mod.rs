@@ -5,6 +5,7 @@
 //! | [`error`] | what an answer with an error looks like |
 //! | [`alerts`] | `/api/v1/alerts` |
 //! | [`audited`] | records what is asked |
+//! | [`export`] | `/api/v1/export`: evidence bundles |
 //! | [`caller`] | who a request is from: an argument of handlers |
 //! | [`headers`] | security headers of all answers |
 //! | `held` | answers that hold memory until they are read |
@@ -26,6 +27,7 @@ pub mod alerts;
 pub mod audited;
 pub mod caller;
 pub mod error;
+pub mod export;
 pub mod filter;
 pub mod headers;
 pub mod health;
@@ -78,6 +80,7 @@ fn searching() -> Router<AppState> {
         .route("/api/v1/top", get(statistics::top))
         .route("/api/v1/overview", get(statistics::overview))
         .route("/api/v1/sql", post(sql::sql))
+        .route("/api/v1/export", post(export::bundle))
 }
 
 /// Only what shippers need: for the listener of local logs.

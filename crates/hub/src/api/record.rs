@@ -9,16 +9,18 @@ use axum::extract::{Path, State};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use tacho_chain::entry::{Checkpoint, Frame};
-use tacho_chain::note::Note;
-use tacho_chain::sidecar::{Entries, Meaning};
+use tacho_chain::proof::{SidecarWalk, Step};
+use tacho_chain::verify::{Finding, State as SealState};
+use tacho_evidence::make::{LogFile, MakeError};
 use tacho_query::literal;
-use tacho_ship::protocol::{Code, Origin};
+use tacho_ship::protocol::{Code, FileName, Origin};
 use tacho_store::ColumnKind;
 
 use super::ApiError;
 use super::filter::Filter;
 use super::records::{to_json, value};
 use crate::state::AppState;
+use crate::verification::root_of;
 
 /// A longer line is not shown as bytes.
 const LINE_BYTES_MAX: u64 = 16 << 20;
@@ -58,8 +60,13 @@ pub async fn one(
     let generation = number(ColumnKind::Generation);
     let offset = number(ColumnKind::Offset);
     let file = value(&row, ColumnKind::File).as_str().unwrap_or_default().to_owned();
-    let path = state.data.generation(&server, generation).join(&file);
-    let read = move || (read_line(&path, offset), prove(&path, offset));
+    let name: FileName = file.parse().map_err(|error| ApiError::internal(&error))?;
+    let root = root_of(&state.database, &server)?;
+    let directory = state.data.generation(&server, generation);
+    let read = move || {
+        let log = LogFile { directory, name, root };
+        (read_line(&log.path(), offset), prove(&log, offset))
+    };
     let (line, proof) =
         tokio::task::spawn_blocking(read).await.map_err(|error| ApiError::internal(&error))?;
     let may_see_bytes = filter.caller.roles.may_see_statements();
@@ -91,54 +98,72 @@ fn read_line(path: &FilePath, offset: u64) -> io::Result<Option<String>> {
 }
 
 /// The frame that covers a line, and the checkpoint that covers the frame.
+#[derive(Default)]
 struct Cover {
-    frame: Frame,
-    checkpoint: Option<(Checkpoint, Note)>,
+    frame: Option<Frame>,
+    /// The checkpoint, its text, and whether the root key of the log leads to its signature.
+    checkpoint: Option<(Box<Checkpoint>, String, bool)>,
+    /// Faults of the seal up to there.
+    faults: Vec<Finding>,
 }
 
-fn cover(path: &FilePath, offset: u64) -> io::Result<Option<Cover>> {
-    let sidecar = match File::open(path.with_extension(tacho_chain::SIDECAR_ENDING)) {
-        Ok(file) => BufReader::new(file),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(error),
-    };
-    let mut entries = Entries::new(sidecar);
-    let mut found: Option<Frame> = None;
-    while let Some(entry) = entries.next_entry()? {
-        match (entry.meaning, &found) {
-            (Some(Meaning::Frame(frame)), None) if frame.start <= offset && offset < frame.end => {
+/// Looks for the proof of a line, from the root key on.
+fn cover(log: &LogFile, offset: u64) -> Result<Cover, MakeError> {
+    let keys = log.keys()?;
+    let name = log.name.to_string();
+    let mut walk = SidecarWalk::new(&keys, &name, false);
+    let Some(mut entries) = log.sidecar()? else { return Ok(Cover::default()) };
+    let (mut found, mut checkpoint) = (None, None);
+    while let Some(entry) = entries.next_entry().map_err(|error| log.error(error))? {
+        match walk.next(&entry) {
+            Some(Step::Frame { frame, .. }) if frame.start <= offset && offset < frame.end => {
                 found = Some(frame);
             }
-            (Some(Meaning::Checkpoint(checkpoint, note)), Some(frame))
-                if checkpoint.offset >= frame.end =>
-            {
-                let checkpoint = Some((checkpoint, note));
-                return Ok(found.map(|frame| Cover { frame, checkpoint }));
+            Some(Step::Signed { checkpoint: signed, is_believed }) if found.is_some() => {
+                let text = String::from_utf8_lossy(&entry.bytes).into_owned();
+                checkpoint = Some((signed, text, is_believed));
+                break;
             }
-            _ => {}
+            Some(_) => {}
+            None => break,
         }
     }
-    Ok(found.map(|frame| Cover { frame, checkpoint: None }))
+    let faults = walk.findings().iter().chain(keys.findings()).cloned();
+    // Declared breaks and missing files are not: the root key may lead here nevertheless.
+    let faults = faults.filter(|finding| finding.state >= SealState::Modified).collect();
+    Ok(Cover { frame: found, checkpoint, faults })
 }
 
-fn prove(path: &FilePath, offset: u64) -> io::Result<Value> {
-    let Some(Cover { frame, checkpoint }) = cover(path, offset)? else {
-        let message = "no frame covers the line yet";
-        return Ok(json!({"state": "unsealed", "message": message}));
+fn prove(log: &LogFile, offset: u64) -> Result<Value, MakeError> {
+    let Cover { frame, checkpoint, faults } = cover(log, offset)?;
+    let Some(frame) = frame else {
+        return Ok(match faults.first() {
+            Some(fault) => json!({"state": "broken", "message": fault.to_string()}),
+            None => json!({"state": "unsealed", "message": "no frame covers the line yet"}),
+        });
     };
-    let is_intact = digest(path, frame.start, frame.end)? == frame.digest.to_string();
-    let (state, message) = match (is_intact, &checkpoint) {
-        (false, _) => ("broken", "the frame's hash is not that of its bytes"),
-        (true, None) => ("unsealed", "the frame is intact; no checkpoint signs it yet"),
-        (true, Some(_)) => ("sealed", "the frame is intact, and under a signed checkpoint"),
+    let digest = digest(&log.path(), frame.start, frame.end).map_err(|error| log.error(error))?;
+    let (state, message) = match (digest == frame.digest.to_string(), &checkpoint) {
+        (false, _) => ("broken", "the frame's hash is not that of its bytes".to_owned()),
+        (true, _) if !faults.is_empty() => ("broken", faults[0].to_string()),
+        (true, None) => ("unsealed", "the frame is intact; no checkpoint signs it yet".to_owned()),
+        (true, Some((.., false))) => {
+            let text = "the frame is intact; the root key of the log does not lead to the key that \
+                        signed its checkpoint: files before it are missing";
+            ("unsealed", text.to_owned())
+        }
+        (true, Some((.., true))) => {
+            let text = "the frame is intact, and signed: the root key of the log leads to the key";
+            ("sealed", text.to_owned())
+        }
     };
-    let checkpoint = checkpoint.map(|(checkpoint, note)| {
+    let checkpoint = checkpoint.map(|(checkpoint, text, _)| {
         json!({
             "origin": checkpoint.origin,
             "seq": checkpoint.seq,
             "time_s": checkpoint.time_s,
             "offset": checkpoint.offset,
-            "text": note.text,
+            "text": text,
         })
     });
     Ok(json!({

@@ -37,6 +37,7 @@ impl Hub {
         let settings = crate::index::query_settings(&data).unwrap();
         let index = Index::open(&data, landing.subscribe(), settings).unwrap();
         let ship = ship::ShipState::new(landing);
+        let key = crate::hub_key::open(&data).unwrap();
         let verification = Verification::default();
         let own_log = crate::audit::Options::of(&data, 0);
         let (audit, thread) = Audit::start(own_log, database.clone()).unwrap();
@@ -47,6 +48,7 @@ impl Hub {
             index,
             verification,
             audit,
+            export: export::ExportState::new(key),
             sign_in: session::SignIn::new(false),
             stopping,
         };

@@ -15,12 +15,13 @@ use tokio_rustls::TlsAcceptor;
 use crate::accounts;
 use crate::alerts::monitor::{Inbox, Monitor, Watched};
 use crate::alerts::{Watch, Webhook};
-use crate::api::{self, session::SignIn, ship::ShipState};
+use crate::api::{self, export::ExportState, session::SignIn, ship::ShipState};
 use crate::audit::{self, Audit, HUB};
 use crate::cli::ServeArgs;
 use crate::clock::now_us;
 use crate::data::{DataDirectory, make_directory};
 use crate::database::Database;
+use crate::hub_key;
 use crate::index::{Index, query_settings};
 use crate::landing::{self, Landing};
 use crate::listener::{self, Listener};
@@ -55,6 +56,7 @@ pub fn run(args: &ServeArgs) -> anyhow::Result<()> {
     let _lock = data.lock()?;
     let data = Arc::new(data);
     let database = Database::open(&data.database())?;
+    let export = ExportState::new(hub_key::open(&data)?);
     let options = landing::Options {
         reserve_bytes: args.reserve_mib.saturating_mul(1 << 20),
         ..Default::default()
@@ -94,6 +96,7 @@ pub fn run(args: &ServeArgs) -> anyhow::Result<()> {
         index,
         verification,
         audit,
+        export,
         sign_in: SignIn::new(tls.is_some()),
         stopping,
     };

@@ -134,6 +134,12 @@ impl Index {
         &self.shared.store
     }
 
+    /// Executes queries, for callers that may block.
+    #[must_use]
+    pub fn pool(&self) -> &Pool {
+        &self.shared.pool
+    }
+
     /// What the indexer has done.
     #[must_use]
     pub fn report(&self) -> tacho_store::Report {
@@ -220,7 +226,8 @@ fn notify(data: &DataDirectory, indexer: &Indexer, landed: &Landed) {
 }
 
 /// The answer to a query that failed.
-fn api_error(error: &QueryError) -> ApiError {
+#[must_use]
+pub fn api_error(error: &QueryError) -> ApiError {
     let message = error.to_string();
     match error {
         QueryError::Sql { is_forbidden: true, .. } => ApiError::forbidden(message),

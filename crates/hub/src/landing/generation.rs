@@ -111,8 +111,24 @@ pub fn history(root: &Path) -> io::Result<History> {
     Ok(history)
 }
 
+/// Why each later generation of an origin began. `root`: the directory of all generations.
+///
+/// # Errors
+/// A file cannot be read.
+pub fn beginnings(root: &Path) -> io::Result<Vec<(u64, Beginning)>> {
+    let mut beginnings = Vec::new();
+    for generation in generations(root)? {
+        beginnings.extend(beginning(root, generation)?.map(|it| (generation, it)));
+    }
+    Ok(beginnings)
+}
+
 /// The file because of which a generation began.
 fn contradicted(root: &Path, generation: u64) -> io::Result<Option<FileName>> {
+    Ok(beginning(root, generation)?.map(|beginning| beginning.request.file))
+}
+
+fn beginning(root: &Path, generation: u64) -> io::Result<Option<Beginning>> {
     let text = match std::fs::read(root.join(format!("{generation}.json"))) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         text => text?,
@@ -121,7 +137,7 @@ fn contradicted(root: &Path, generation: u64) -> io::Result<Option<FileName>> {
     if let Err(error) = &beginning {
         say(&format!("{}: {generation}.json: {error}", root.display()));
     }
-    Ok(beginning.ok().map(|beginning| beginning.request.file))
+    Ok(beginning.ok())
 }
 
 /// Whether both generations have a file: it is older than the one that contradicts.

@@ -48,10 +48,11 @@ use crate::data::DataDirectory;
 use crate::say::say;
 pub use body::{Coding, unpacked_bytes};
 pub use feed::{Feed, Landed, Subscription};
+pub use generation::{Beginning, beginnings};
 pub use incident::{Incident, OnIncident};
 pub use refusal::Refusal;
-pub use replica::Put;
 use replica::Replica;
+pub use replica::{Put, generations};
 use shippers::Shippers;
 pub use space::free_bytes;
 

@@ -350,6 +350,20 @@ fn settle(followed: &mut Followed, mut seal: Seal) -> Option<Seal> {
     Some(seal)
 }
 
+/// The root key that an origin began with; `None`: nothing of it was verified yet.
+///
+/// # Errors
+/// The database fails.
+pub fn root_of(database: &Database, origin: &Origin) -> Result<Option<VerifierKey>, DatabaseError> {
+    database.read(|connection| {
+        let select = "SELECT root FROM origin_root WHERE origin = ?1";
+        let root: Option<String> =
+            connection.query_row(select, [origin.as_str()], |row| row.get(0)).optional()?;
+        let invalid = DatabaseError::Value { what: "origin_root.root" };
+        root.map(|root| root.parse().map_err(|_| invalid)).transpose()
+    })
+}
+
 /// The root key that the origin began with. The first one counts from then on.
 fn pinned(
     database: &Database,

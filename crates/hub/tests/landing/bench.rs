@@ -8,7 +8,7 @@ use axum::body::Body;
 use axum::http::{self, StatusCode};
 use http_body_util::BodyExt as _;
 use serde_json::{Value, json};
-use tacho_hub::api::{self, session::SignIn, ship::ShipState};
+use tacho_hub::api::{self, export::ExportState, session::SignIn, ship::ShipState};
 use tacho_hub::audit::{Audit, AuditThread, Maker};
 use tacho_hub::data::DataDirectory;
 use tacho_hub::database::Database;
@@ -130,6 +130,7 @@ impl Bench {
         let settings = query_settings(&directory).unwrap();
         let index = Index::open(&directory, landing.subscribe(), settings).unwrap();
         let ship = ShipState::new(landing.clone());
+        let export = ExportState::new(tacho_hub::hub_key::open(&directory).unwrap());
         let verification = Verification::default();
         let own_log = tacho_hub::audit::Options::of(&directory, 0);
         let (audit, own_log) = Audit::start(own_log, database.clone()).unwrap();
@@ -140,6 +141,7 @@ impl Bench {
             index,
             verification,
             audit,
+            export,
             sign_in: SignIn::new(false),
             stopping,
         };

@@ -20,7 +20,7 @@ pub use answers::{
 };
 pub use digest::{Before, ContentDigest};
 pub use errors::{Code, ErrorBody};
-pub use names::{FileName, Origin};
+pub use names::{FileName, Origin, Stem};
 
 /// Version of the protocol, as in [`OriginState::protocol`].
 pub const VERSION: u32 = 1;

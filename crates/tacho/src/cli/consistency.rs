@@ -18,6 +18,7 @@ const VALUE_NAMES: &[&str] = &[
     "COMMAND",
     "DB",
     "DIR",
+    "DIR|BUNDLE",
     "DIR|FILE",
     "DURATION",
     "EVENT",

@@ -33,6 +33,22 @@ impl LogDirectory {
     }
 }
 
+/// A log directory, or an evidence bundle of a hub.
+#[derive(Args, Debug)]
+pub struct LogOrBundle {
+    /// Log directory, or evidence bundle of a hub [default: $TACHO_LOG_DIR, then
+    /// /var/lib/mysql/tacho]
+    #[arg(value_name = "DIR|BUNDLE")]
+    path: Option<PathBuf>,
+}
+
+impl LogOrBundle {
+    /// The directory or file, which need not exist.
+    pub fn find(&self) -> LogPath {
+        LogPath::find(self.path.as_deref())
+    }
+}
+
 /// A log, for commands that read one at a time.
 #[derive(Args, Debug)]
 pub struct LogSource {

@@ -4,13 +4,17 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::log::{IdentityArgs, LogDirectory};
+use super::log::{IdentityArgs, LogDirectory, LogOrBundle};
 use super::report::ReportFormat;
 
 /// Shown at the end of `tacho verify --help`.
 const VERIFY_NOTES: &str = "\
 The public key is in the server's error log and in the `start` lines of the log. Keep a copy out
 of reach of anyone who can change the log. For a log whose key was replaced, repeat --key.
+
+A bundle is what `tacho-hub export` and the hub's web UI make. Its records are checked against the
+seals of their logs, with the root key of each log. With --hub-key alone, these are the keys that
+the hub has signed for.
 
 Exit code, the worst that was found:
    0  OK
@@ -34,9 +38,9 @@ detected. Keep the output of `tacho checkpoint` on another machine.";
 #[derive(Args, Debug)]
 #[command(after_help = VERIFY_NOTES)]
 pub struct VerifyArgs {
-    /// The log, with its sidecars, compressed (.zst) and encrypted files (.age).
+    /// The log, with its sidecars, compressed (.zst) and encrypted files (.age), or a bundle.
     #[command(flatten)]
-    pub log: LogDirectory,
+    pub log: LogOrBundle,
 
     /// How to show the result.
     #[command(flatten)]
@@ -47,8 +51,12 @@ pub struct VerifyArgs {
     pub identity: IdentityArgs,
 
     /// Public root key, or a file that has it; may be repeated
-    #[arg(long, value_name = "KEY|FILE", required = true)]
+    #[arg(long, value_name = "KEY|FILE", required_unless_present = "hub_key")]
     pub key: Vec<String>,
+
+    /// Public key of the hub that must have signed the bundle, or a file that has it (hub.pub)
+    #[arg(long, value_name = "KEY|FILE")]
+    pub hub_key: Option<String>,
 
     /// Checkpoint that was kept elsewhere; the log must contain it
     #[arg(long, value_name = "FILE")]

@@ -16,27 +16,27 @@ use crate::cli::KeygenArgs;
 use crate::say;
 
 /// Reads a public key: the text itself, or the path of a file that has it. A signing key file also
-/// has it.
-pub fn read(given: &str) -> anyhow::Result<VerifierKey> {
+/// has it. `option`: its name, for messages.
+pub fn read(option: &str, given: &str) -> anyhow::Result<VerifierKey> {
     if let Ok(key) = given.parse() {
-        return root(key);
+        return root(option, key);
     }
     if std::fs::metadata(given).is_err() {
-        bail!("--key `{given}` is neither a public key nor a readable file");
+        bail!("{option} `{given}` is neither a public key nor a readable file");
     }
     // It may be a signing key file, with its secrets.
     let text = match text_of(Path::new(given)) {
         Err(error) if error.kind() == io::ErrorKind::FileTooLarge => {
-            bail!("--key {given} is too large to be a key file")
+            bail!("{option} {given} is too large to be a key file")
         }
         text => Zeroizing::new(text.with_context(|| format!("cannot read the key file {given}"))?),
     };
     if let Ok(key) = text.trim().parse() {
-        return root(key);
+        return root(option, key);
     }
     match KeyFile::parse(&text) {
         Ok(file) => Ok(file.root),
-        Err(_) => bail!("--key {given} has no public key"),
+        Err(_) => bail!("{option} {given} has no public key"),
     }
 }
 
@@ -55,11 +55,13 @@ fn text_of(path: &Path) -> io::Result<String> {
     }
 }
 
-fn root(key: VerifierKey) -> anyhow::Result<VerifierKey> {
+fn root(option: &str, key: VerifierKey) -> anyhow::Result<VerifierKey> {
     if key.is_root() {
         Ok(key)
     } else {
-        bail!("--key is the key of one epoch; take the root key from the `start` lines of the log")
+        bail!(
+            "{option} is the key of one epoch; take the root key from the `start` lines of the log"
+        )
     }
 }
 

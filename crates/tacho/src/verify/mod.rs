@@ -1,5 +1,6 @@
 //! `tacho verify`, `tacho keygen`, `tacho checkpoint`: tamper evidence from outside.
 
+mod bundle;
 mod keys;
 
 use std::collections::BTreeMap;
@@ -11,7 +12,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, bail, ensure};
 use serde::Serialize;
 use tacho_chain::sidecar::{Entries, Meaning};
-use tacho_chain::verify::{self, Directory as _, Options, Report, State};
+use tacho_chain::verify::{self, Directory as _, Finding, Options, Report, State};
 use tacho_logdir::read::content::Identities;
 use tacho_logdir::read::directory::RealDirectory;
 use tacho_ship::small_file;
@@ -122,18 +123,38 @@ struct FindingAnswer<'a> {
     text: &'a str,
 }
 
+impl<'a> FindingAnswer<'a> {
+    fn of(finding: &'a Finding) -> Self {
+        Self {
+            state: finding.state.word(),
+            file: &finding.file,
+            line: finding.line,
+            first_seq: finding.seqs.map(|seqs| seqs.0),
+            last_seq: finding.seqs.map(|seqs| seqs.1),
+            text: &finding.text,
+        }
+    }
+}
+
 /// Runs `tacho verify`.
 ///
 /// # Errors
 /// The command line is wrong, or something cannot be read ([`VerifyError`]).
 pub fn run(args: &VerifyArgs) -> anyhow::Result<ExitCode> {
-    let keys = args.key.iter().map(|key| keys::read(key)).collect::<Result<Vec<_>, _>>()?;
+    let keys =
+        args.key.iter().map(|key| keys::read("--key", key)).collect::<Result<Vec<_>, _>>()?;
     let expect = match &args.expect {
         Some(path) => Some(read_expected(path)?),
         None => None,
     };
     let identities = args.identity.read()?;
     let log = args.log.find();
+    let hub_key = args.hub_key.as_ref().map(|key| keys::read("--hub-key", key)).transpose()?;
+    if std::fs::metadata(&log.path).is_ok_and(|metadata| metadata.is_file()) {
+        ensure!(args.expect.is_none(), "--expect is for log directories, not for a bundle");
+        return bundle::run(&log.path, keys, hub_key, args.format);
+    }
+    ensure!(hub_key.is_none(), "--hub-key is for bundles, and {log} is not a file");
     let directory = open(&log, identities)?;
     let mut progress = Progress::new(directory.total_bytes(), !args.format.is_json());
     let options = Options { keys, expect };
@@ -142,11 +163,20 @@ pub fn run(args: &VerifyArgs) -> anyhow::Result<ExitCode> {
         .map_err(VerifyError)?;
     progress.end();
     if args.format.is_json() {
-        say::json(&answer(&report, &log.path)).context("cannot write the result")?;
+        delivered(say::json(&answer(&report, &log.path)))?;
     } else {
-        show(&report).context("cannot write the result")?;
+        delivered(show(&report))?;
     }
     Ok(ExitCode::from(exit_code(report.state())))
+}
+
+/// The exit code is the answer, also if the reader of the text has gone (`| head`): then it must
+/// not become that of success.
+fn delivered(written: std::io::Result<()>) -> anyhow::Result<()> {
+    match written {
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+        written => written.context("cannot write the result"),
+    }
 }
 
 fn open(log: &LogPath, identities: Identities) -> anyhow::Result<RealDirectory> {
@@ -177,14 +207,7 @@ fn answer<'a>(report: &'a Report, directory: &Path) -> Answer<'a> {
         time_s: checkpoint.time_s,
         reason: checkpoint.reason.to_string(),
     });
-    let findings = report.findings.iter().map(|finding| FindingAnswer {
-        state: finding.state.word(),
-        file: &finding.file,
-        line: finding.line,
-        first_seq: finding.seqs.map(|seqs| seqs.0),
-        last_seq: finding.seqs.map(|seqs| seqs.1),
-        text: &finding.text,
-    });
+    let findings = report.findings.iter().map(FindingAnswer::of);
     let removed_by = report.removed_by.iter();
     Answer {
         state: state.word(),
@@ -209,15 +232,19 @@ fn answer<'a>(report: &'a Report, directory: &Path) -> Answer<'a> {
     }
 }
 
-fn show(report: &Report) -> std::io::Result<()> {
-    say::result(verdict(report.state()))?;
-    for finding in &report.findings {
+fn show_findings(findings: &[Finding], more: u64) -> std::io::Result<()> {
+    for finding in findings {
         say::result(&format!("  {}: {finding}", finding.state.word()))?;
     }
-    if report.more_findings > 0 {
-        let more = say::counted(report.more_findings, "more finding");
-        say::result(&format!("  and {more}"))?;
+    if more > 0 {
+        say::result(&format!("  and {}", say::counted(more, "more finding")))?;
     }
+    Ok(())
+}
+
+fn show(report: &Report) -> std::io::Result<()> {
+    say::result(verdict(report.state()))?;
+    show_findings(&report.findings, report.more_findings)?;
     for note in &report.notes {
         say::result(&format!("  note: {note}"))?;
     }

@@ -8,7 +8,7 @@ use std::process::Output;
 
 use tacho_logdir::{FileErrorKind, Fs as _, LogFiles, Options, RealFs, SealOptions};
 
-use crate::support::{stderr, stdout, tacho};
+use crate::support::{command, stderr, stdout, tacho};
 
 pub struct Place {
     pub directory: tempfile::TempDir,
@@ -321,4 +321,46 @@ fn a_sidecar_that_is_not_a_file_is_a_finding_and_not_a_failure() {
         files.close().unwrap();
         assert_code(&place.verify(&[]), 14);
     }
+}
+
+/// `tacho verify … | head -1` must not turn a changed log or bundle into a success.
+#[test]
+fn the_exit_code_is_that_of_the_log_even_if_nothing_reads_the_result() {
+    let place = Place::new();
+    place.write(1);
+    let log = place.files("jsonl").remove(0);
+    let text = fs::read_to_string(&log).unwrap();
+    fs::write(&log, text.replacen("statement", "statemend", 1)).unwrap();
+    let bundle = place.directory.path().join("bundle.tar");
+    fs::write(&bundle, "no bundle").unwrap();
+    for path in [place.log(), bundle] {
+        for format in ["text", "json"] {
+            let (reader, writer) = std::io::pipe().unwrap();
+            drop(reader);
+            let mut command = command(&["verify", path.to_str().unwrap(), "--key", &place.public]);
+            let status = command.args(["--format", format]).stdout(writer).status().unwrap();
+            assert_eq!(status.code(), Some(14), "{} {format}", path.display());
+        }
+    }
+}
+
+/// The rest of what is said about bundles is tested in `crates/evidence` and `tests/any`.
+#[test]
+fn options_of_a_bundle_are_not_for_a_directory_and_the_reverse() {
+    let place = Place::new();
+    place.write(1);
+    assert_code(&place.verify(&["--hub-key", &place.public]), 2);
+    let bundle = place.directory.path().join("bundle.tar");
+    fs::write(&bundle, "no bundle").unwrap();
+    let path = bundle.to_str().unwrap();
+    let output = tacho(&["verify", path, "--hub-key", &place.public]);
+    assert_code(&output, 14);
+    assert!(stdout(&output).contains("not an evidence bundle"), "{}", stdout(&output));
+    let checkpoint = place.directory.path().join("checkpoint");
+    let log = place.log();
+    let newest = tacho(&["checkpoint", log.to_str().unwrap()]);
+    fs::write(&checkpoint, newest.stdout).unwrap();
+    let expect = checkpoint.to_str().unwrap();
+    assert_code(&tacho(&["verify", path, "--key", &place.public, "--expect", expect]), 2);
+    assert_code(&tacho(&["verify", path]), 2);
 }

@@ -1,0 +1,150 @@
+//! `tacho-hub export`
+
+use std::io::{IsTerminal as _, Write};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, ensure};
+use tacho_chain::verify::State;
+use tacho_evidence::check::{self, Options};
+use tacho_evidence::manifest::ByPart;
+use tacho_query::{Cancel, Pool, Settings};
+use tacho_store::Reader;
+
+use crate::api::filter::parse_time;
+use crate::audit::{Entry, Kind, Source, outbox};
+use crate::cli::ExportArgs;
+use crate::clock::now_us;
+use crate::data::{DataDirectory, make_directory};
+use crate::database::{Database, DatabaseError};
+use crate::export::{Question, Sources, export};
+use crate::hub_key;
+use crate::index::query_settings;
+use crate::index::view::View;
+use crate::roles::Scope;
+
+/// How long a query may take.
+const QUERY_TIMEOUT: Duration = Duration::from_secs(3600);
+/// Time between two updates of the progress.
+const PROGRESS_EVERY: Duration = Duration::from_millis(500);
+
+/// Writes a bundle, and checks what it has written.
+///
+/// # Errors
+/// The search is wrong or finds too much, or something cannot be read or written.
+pub fn run(args: &ExportArgs, out: &mut impl Write) -> anyhow::Result<()> {
+    let data = DataDirectory::existing(&args.data.directory)?;
+    let question = question(args)?;
+    ensure!(
+        std::fs::symlink_metadata(&args.output).is_err(),
+        "{} exists and is not overwritten; name another file",
+        args.output.display()
+    );
+    let database = Database::open(&data.database())?;
+    record(&database, args).context("cannot record the export, so it is not made")?;
+    let key = hub_key::open(&data)?;
+    let snapshot = Reader::snapshot(&data.store())?;
+    let settings = Settings { workers: 1, waiting: 1, ..query_settings(&data)? };
+    make_directory(&settings.temp_dir)?;
+    let pool = Pool::new(settings);
+    let parent = args.output.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let file = tempfile::NamedTempFile::new_in(parent.unwrap_or(Path::new(".")))
+        .with_context(|| format!("cannot create a file beside {}", args.output.display()))?;
+    let sources =
+        Sources { data: &data, database: &database, pool: &pool, snapshot: &snapshot, key: &key };
+    let mut progress = Progress::new();
+    let made = export(&sources, &question, file.as_file(), &Cancel::default(), &mut |bytes| {
+        progress.show(bytes, "written");
+        true
+    })?;
+    let options = Options { keys: Vec::new(), hub_key: Some(key.root()) };
+    let mut checked = 0;
+    let report = check::check(file.as_file(), &options, &mut |bytes| {
+        checked += bytes;
+        progress.show(checked, "checked");
+    });
+    progress.end();
+    let report = report.context("cannot read the bundle")?;
+    file.persist_noclobber(&args.output)
+        .with_context(|| format!("cannot write {}", args.output.display()))?;
+    writeln!(
+        out,
+        "{}: {} records, {} proven; {} bytes",
+        args.output.display(),
+        report.records(),
+        report.proven(),
+        made.bytes
+    )?;
+    if report.state() != State::Ok {
+        writeln!(out, "`tacho verify` will say: {}", report.state().word())?;
+    }
+    writeln!(out, "signed with the key {}", key.root())?;
+    Ok(())
+}
+
+/// The hub's own log gets it from the database.
+fn record(database: &Database, args: &ExportArgs) -> Result<(), DatabaseError> {
+    let mut entry = Entry::new(Kind::Statement, "", Source::command("export"));
+    (entry.command, entry.text) = ("Export".to_owned(), Some(args.q.clone()));
+    database.write(|transaction| outbox::put(transaction, &entry))
+}
+
+fn question(args: &ExportArgs) -> anyhow::Result<Question> {
+    let now = now_us();
+    let time = |name: &str, text: &Option<String>| {
+        let Some(text) = text else { return Ok(None) };
+        let time = parse_time(text, now);
+        let form = "use RFC 3339, now, or a time before now such as -15m";
+        time.map(Some).with_context(|| format!("--{name}: {text:?} is not a time; {form}"))
+    };
+    let search = tacho_search::parse(&args.q).map_err(|error| {
+        anyhow::anyhow!("--q: {} (at character {})", error.message, error.position + 1)
+    })?;
+    // The dictionary of statements belongs to the hub that runs.
+    anyhow::ensure!(
+        !search.needs_look_up(),
+        "digest_text works in the web UI and the API only: use digest:… or a text here"
+    );
+    let user = rustix::process::getuid().as_raw();
+    Ok(Question {
+        q: args.q.clone(),
+        search,
+        from_us: time("from", &args.from)?,
+        to_us: time("to", &args.to)?,
+        servers: args.servers.clone(),
+        scope: Scope::All,
+        view: View { columns: None, filter: None },
+        by: ByPart { name: format!("user id {user}"), via: "command".to_owned() },
+        records_max: args.max_records,
+        bytes_max: args.max_mib.saturating_mul(1 << 20),
+        timeout: QUERY_TIMEOUT,
+    })
+}
+
+/// Shows the progress on a terminal.
+struct Progress {
+    is_shown: bool,
+    was_shown: bool,
+    shown_at: Instant,
+}
+
+impl Progress {
+    fn new() -> Self {
+        let is_shown = std::io::stderr().is_terminal();
+        Self { is_shown, was_shown: false, shown_at: Instant::now() }
+    }
+
+    fn show(&mut self, bytes: u64, what: &str) {
+        if self.is_shown && self.shown_at.elapsed() >= PROGRESS_EVERY {
+            self.shown_at = Instant::now();
+            self.was_shown = true;
+            eprint!("\r{} MB {what}  ", bytes / 1_000_000);
+        }
+    }
+
+    fn end(&self) {
+        if self.was_shown {
+            eprintln!();
+        }
+    }
+}
