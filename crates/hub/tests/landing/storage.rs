@@ -34,8 +34,8 @@ async fn only_an_append_copies_a_shared_file() {
 async fn a_copy_needs_space_beside_the_reserve() {
     let bench = Bench::new();
     bench.put(&lines(TWO), 0, b"two\n").await;
-    // Sparse: no byte of it on the disk. The copy does not fit by half of its length, because others
-    // use and free some meanwhile.
+    // Sparse: no byte of it on the disk. The copy does not fit by half of its length, because
+    // others use and free some meanwhile.
     const LENGTH: u64 = 4 << 30;
     let name = lines(ONE);
     let free = tacho_hub::landing::free_bytes(bench.data.path()).unwrap();
