@@ -14,7 +14,7 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::accounts;
 use crate::alerts::monitor::{Inbox, Monitor, Watched};
-use crate::alerts::{Watch, Webhook};
+use crate::alerts::{Channels, Watch, deliveries};
 use crate::api::{self, session::SignIn, ship::ShipState};
 use crate::audit::{self, Audit, HUB};
 use crate::cli::ServeArgs;
@@ -51,6 +51,8 @@ pub fn run(args: &ServeArgs) -> anyhow::Result<()> {
     );
     raise_file_limit();
     let mut logs = local::named(&args.logs)?;
+    let alerts = args.alerts.clone().absolute()?;
+    let channels = alerts.channels()?;
     let data = DataDirectory::open(&args.data.directory)?;
     let _lock = data.lock()?;
     let data = Arc::new(data);
@@ -84,8 +86,8 @@ pub fn run(args: &ServeArgs) -> anyhow::Result<()> {
         .context("cannot start the thread of the monitor")?;
     let _watch = Watch::start(Arc::clone(&data), database.clone(), landing.subscribe())
         .context("cannot start the thread of the watch")?;
-    let _webhook =
-        args.webhook.clone().map(|url| Webhook::start(url, database.clone())).transpose()?;
+    deliveries::save_settings(&database, &serde_json::to_string(&alerts)?)?;
+    let _channels = Channels::start(channels, alerts.timing(), &database)?;
     let (stop, stopping) = watch::channel(false);
     let state = AppState {
         database,
