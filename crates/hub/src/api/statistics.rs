@@ -13,7 +13,7 @@ use super::filter::{Filter, text_time};
 use crate::state::AppState;
 
 pub use overview::overview;
-pub use top::top;
+pub use top::{BY, MEASURES, top};
 
 /// Statements that have ended: a `running` line is completed by a later one.
 const STATEMENTS: &str = "event = 'statement' AND outcome IS DISTINCT FROM 'running'";
@@ -114,7 +114,7 @@ pub async fn histogram(
 }
 
 /// Fields that facets can count, and their values in SQL.
-const FACETS: &[(&str, &str)] = &[
+pub(super) const FACETS: &[(&str, &str)] = &[
     ("server", "\"server\""),
     ("event", "event"),
     ("outcome", "outcome"),

@@ -1,6 +1,7 @@
 //! The command `tacho-hub` as a process, with shippers.
 
 mod audit;
+mod examples;
 mod hub;
 #[path = "../../../chain/tests/support/mod.rs"]
 #[expect(dead_code, reason = "the support of another crate's tests")]

@@ -16,7 +16,7 @@ use crate::state::AppState;
 const SPARK: usize = 24;
 
 /// What can be ranked, in SQL.
-const BY: &[(&str, &str)] = &[
+pub const BY: &[(&str, &str)] = &[
     ("digest", "digest"),
     ("user", "\"user\""),
     ("db", "db"),
@@ -27,7 +27,7 @@ const BY: &[(&str, &str)] = &[
 ];
 
 /// By what, in SQL over the rows of a value.
-const MEASURES: &[(&str, &str)] = &[
+pub const MEASURES: &[(&str, &str)] = &[
     ("time", "coalesce(sum(query_time_us), 0)"),
     ("count", "count(*)"),
     ("errors", "count(errno)"),
