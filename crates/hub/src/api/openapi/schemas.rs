@@ -87,7 +87,7 @@ fn server() -> Value {
         ("landed_seq", nullable(number("last record on the hub's disk"))),
         ("indexed_seq", nullable(number("last record that searches find"))),
         ("last_record_ts", nullable(time("time of the last record on the hub's disk"))),
-        ("lag_s", nullable(fraction("time since then, s"))),
+        ("lag_s", nullable(fraction("age of records that are not here or not in searches, s"))),
         ("verified_to_seq", nullable(number("last record under a good signature"))),
         ("checkpoint_ts", nullable(time("time of that signature"))),
         ("unsealed_bytes", number("bytes of records that no frame covers")),
