@@ -17,6 +17,7 @@
 //! | [`sql`] | `/api/v1/sql` |
 //! | [`openapi`] | `/api/v1/openapi.json`: the description of all requests |
 //! | [`routes`] | the router and its list |
+//! | `simultaneous` | how many requests of one token are under way |
 //! | [`metrics`] | `/metrics` |
 //! | [`servers`] | `/api/v1/servers` |
 //! | [`session`] | `/api/v1/session`, `/api/v1/me` |
@@ -40,6 +41,7 @@ pub mod routes;
 pub mod servers;
 pub mod session;
 pub mod ship;
+mod simultaneous;
 pub mod sql;
 pub mod statistics;
 pub mod tail;
@@ -51,6 +53,7 @@ use crate::state::AppState;
 pub use caller::Caller;
 pub use error::ApiError;
 use routes::Routes;
+use simultaneous::Simultaneous;
 
 /// All requests.
 pub fn router(state: AppState) -> Router {
@@ -58,6 +61,7 @@ pub fn router(state: AppState) -> Router {
         .into_router()
         .fallback(crate::ui::answer)
         .method_not_allowed_fallback(error::method_not_allowed)
+        .layer(from_fn_with_state(Simultaneous::default(), simultaneous::limit))
         .layer(map_response(headers::secure))
         .with_state(state)
 }

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use axum::serve::ListenerExt as _;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
@@ -131,15 +130,12 @@ async fn serve(args: &ServeArgs, state: AppState, tls: Option<TlsAcceptor>) -> a
         let text = "sign in within 15 minutes, as administrator and auditor:";
         let _ = writeln!(stdout, "tacho-hub: {text} {scheme}://{address}/sign-in#{link}");
     }
-    let service = api::router(state).into_make_service_with_connect_info::<SocketAddr>();
-    // `tap_io` passes the client's address on.
-    let listener = Listener::new(listener, tls, args.connections_per_address)?.tap_io(|_| {});
-    let server = axum::serve(listener, service);
-    let server = server.with_graceful_shutdown(until_stopped(stopping.clone()));
+    let listener = Listener::new(listener, tls, args.connections_per_address);
     tokio::select! {
-        result = server => result.context("the listener failed"),
-        () = grace_is_over(stopping) => Ok(()),
+        () = listener::serve(listener, api::router(state), stopping.clone()) => {}
+        () = grace_is_over(stopping) => {}
     }
+    Ok(())
 }
 
 /// Files and connections need descriptors; the default limit is for programs that use select(2).

@@ -52,7 +52,7 @@ impl Operation {
         let words: Vec<&str> = roles.iter().map(|role| role.word()).collect();
         self.json["x-roles"] = json!(words);
         // Also what is refused is recorded before it is answered.
-        self.errors(&[Code::Token, Code::Unavailable])
+        self.errors(&[Code::Token, Code::TooMany, Code::Unavailable])
     }
 
     fn parameter(mut self, place: &str, name: &str, is_required: bool, schema: &Value) -> Self {
