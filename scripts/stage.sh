@@ -59,7 +59,7 @@ stage_hub() {
     stage_manual tacho-hub "$root$prefix/share" "$prefix" "$zsh"
     install -d "$root$prefix/lib/systemd/system" "$documents"
     placed "$prefix" <packaging/tacho-hub.service >"$root$prefix/lib/systemd/system/tacho-hub.service"
-    for page in evidence hub roles search web-ui; do
+    for page in alerts evidence hub roles search web-ui; do
         cp "docs/guide/$page.md" "$documents/"
     done
     find "$root$prefix/share" "$root$prefix/lib/systemd" -type f -exec chmod 644 {} +

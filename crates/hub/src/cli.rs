@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 use tacho_ship::protocol::Origin;
 
+use crate::alerts::AlertArgs;
 use crate::local::LocalLog;
 use crate::roles::Roles;
 
@@ -22,13 +23,16 @@ pub struct Cli {
 #[derive(Subcommand, Debug)]
 pub enum Command {
     /// Serve: receive logs, answer requests
-    Serve(ServeArgs),
+    Serve(Box<ServeArgs>),
     /// Manage accounts of people
     #[command(subcommand)]
     Account(AccountCommand),
     /// Manage API tokens
     #[command(subcommand)]
     Token(TokenCommand),
+    /// Send alerts
+    #[command(subcommand)]
+    Alert(AlertCommand),
     /// Run one SELECT over the view `records`; works beside a running hub
     Sql(SqlArgs),
     /// Write the records that a search finds, with their proof, into a file for `tacho verify`;
@@ -80,9 +84,6 @@ pub struct ServeArgs {
     /// Connections that one address may have at a time
     #[arg(long, value_name = "NUMBER", default_value_t = 256)]
     pub connections_per_address: usize,
-    /// URL to which alerts are sent, in the format of Alertmanager's webhooks
-    #[arg(long, value_name = "URL")]
-    pub webhook: Option<String>,
     /// Log directory of this machine, served without a shipper, as the server NAME [default: the
     /// name of this machine]; can be repeated
     #[arg(long = "log", value_name = "[NAME=]DIR")]
@@ -93,6 +94,9 @@ pub struct ServeArgs {
     /// Days for which the hub keeps its own log; 0: for ever
     #[arg(long, value_name = "DAYS", default_value_t = 365)]
     pub audit_days: u64,
+    /// Where alerts are sent.
+    #[command(flatten)]
+    pub alerts: AlertArgs,
 }
 
 /// `tacho-hub sql`
@@ -176,6 +180,13 @@ pub struct TokenCreateArgs {
     /// Days until it expires [default: never]
     #[arg(long, value_name = "DAYS", value_parser = clap::value_parser!(u32).range(1..=36_500))]
     pub days: Option<u32>,
+}
+
+/// `tacho-hub alert …`
+#[derive(Subcommand, Debug)]
+pub enum AlertCommand {
+    /// Send a test to each channel with which a hub was last started on DIR, and print the outcome
+    Test(DataArgs),
 }
 
 /// `tacho-hub account …`

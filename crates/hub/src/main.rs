@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use clap::{CommandFactory as _, Parser as _};
-use tacho_hub::cli::{AccountCommand, Cli, Command, TokenCommand};
+use tacho_hub::cli::{AccountCommand, AlertCommand, Cli, Command, TokenCommand};
 use tacho_hub::{commands, manual};
 
 fn main() -> ExitCode {
@@ -23,6 +23,9 @@ fn run(cli: &Cli) -> anyhow::Result<()> {
     match &cli.command {
         Command::Serve(args) => commands::serve::run(args),
         Command::Account(AccountCommand::Create(args)) => commands::account::create(args),
+        Command::Alert(AlertCommand::Test(args)) => {
+            commands::alert::test(args, &mut std::io::stdout().lock())
+        }
         Command::Sql(args) => commands::sql::run(args, &mut std::io::stdout().lock()),
         Command::Reindex(args) => commands::reindex::run(args, &mut std::io::stdout().lock()),
         Command::Completions { shell } => {

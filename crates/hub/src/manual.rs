@@ -24,6 +24,7 @@ const PAGES_AND_COMPLETIONS: &[Fact] = &[
 ];
 const HUB: &str = "/usr/share/doc/tacho-hub/hub.md";
 const EVIDENCE: &str = "/usr/share/doc/tacho-hub/evidence.md";
+const ALERTS: &str = "/usr/share/doc/tacho-hub/alerts.md";
 const SEARCH: &str = "/usr/share/doc/tacho-hub/search.md";
 
 /// The pages of all commands.
@@ -46,6 +47,11 @@ pub const PAGES: &[Facts] = &[
                 "tacho-hub serve --data /var/lib/tacho-hub --listen 0.0.0.0:7780 \\\n    \
                  --tls-cert hub.pem --tls-key hub.key",
                 "Receive the logs of other machines",
+            ),
+            (
+                "tacho-hub serve --data hub --mail-server tls://mail.example \\\n    \
+                 --mail-from hub@example.com --mail-to dba@example.com",
+                "Send alerts by mail",
             ),
         ],
         files: &[DATA, SERVICE],
@@ -91,6 +97,20 @@ pub const PAGES: &[Facts] = &[
         files: &[DATA],
         see_also: &["tacho-hub", "tacho-hub-token", "tacho-ship"],
         guide: HUB,
+    },
+    Facts {
+        name: "tacho-hub-alert",
+        examples: &[],
+        files: &[DATA],
+        see_also: &["tacho-hub", "tacho-hub-alert-test", "tacho-hub-serve"],
+        guide: ALERTS,
+    },
+    Facts {
+        name: "tacho-hub-alert-test",
+        examples: &[("tacho-hub alert test --data hub", "Send a test to each channel")],
+        files: &[DATA],
+        see_also: &["tacho-hub", "tacho-hub-alert", "tacho-hub-serve"],
+        guide: ALERTS,
     },
     Facts {
         name: "tacho-hub-sql",

@@ -143,18 +143,25 @@ pub fn trusted(path: Option<&Path>) -> Result<Vec<CertificateDer<'static>>, TlsE
     Ok(found.certs)
 }
 
-/// Describes why a connection failed, for people.
+/// Describes why a connection failed, for people, with the options of `tacho ship` that may help.
 pub fn explain(error: &io::Error) -> String {
-    let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
-    match inner {
+    let hint = match tls_error(error) {
+        Some(rustls::Error::InvalidCertificate(error)) => certificate_hint(error),
+        Some(rustls::Error::AlertReceived(alert)) => alert_hint(*alert),
+        _ => "",
+    };
+    describe(error) + hint
+}
+
+/// Describes why a connection failed, for people.
+#[must_use]
+pub fn describe(error: &io::Error) -> String {
+    match tls_error(error) {
         Some(rustls::Error::InvalidCertificate(error)) => {
             format!("the receiver's certificate is refused: {}", certificate(error))
         }
         Some(rustls::Error::AlertReceived(alert)) => {
-            format!(
-                "the receiver refuses the connection (TLS alert {alert:?}){}",
-                alert_hint(*alert)
-            )
+            format!("the receiver refuses the connection (TLS alert {alert:?})")
         }
         Some(rustls::Error::InvalidMessage(_)) => {
             format!("{error}; check that this port speaks TLS")
@@ -167,6 +174,10 @@ pub fn explain(error: &io::Error) -> String {
     }
 }
 
+fn tls_error(error: &io::Error) -> Option<&rustls::Error> {
+    error.get_ref().and_then(|inner| inner.downcast_ref())
+}
+
 fn certificate(error: &CertificateError) -> String {
     match error {
         CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
@@ -175,19 +186,26 @@ fn certificate(error: &CertificateError) -> String {
         CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
             format!("it is not valid yet ({error})")
         }
-        CertificateError::UnknownIssuer => {
-            "its authority is not known; name it with --tls-ca".to_owned()
-        }
+        CertificateError::UnknownIssuer => "its authority is not known".to_owned(),
         CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
-            format!("it is for another name ({error}); see --tls-server-name")
+            format!("it is for another name ({error})")
         }
         CertificateError::BadSignature => {
-            "it is not signed by the authority that it names; check --tls-ca for another authority \
-             of that name"
-                .to_owned()
+            "it is not signed by the authority that it names".to_owned()
         }
         CertificateError::Revoked => "it was revoked".to_owned(),
         error => error.to_string(),
+    }
+}
+
+fn certificate_hint(error: &CertificateError) -> &'static str {
+    match error {
+        CertificateError::UnknownIssuer => "; name it with --tls-ca",
+        CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
+            "; see --tls-server-name"
+        }
+        CertificateError::BadSignature => "; check --tls-ca for another authority of that name",
+        _ => "",
     }
 }
 

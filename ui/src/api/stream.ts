@@ -64,11 +64,8 @@ export function createTail(
         onMissed(missed);
       }
     });
-    source.addEventListener("error", (event) => {
-      // The hub also sends events of this name: a query has failed, and is tried again.
-      if (event instanceof MessageEvent) {
-        return;
-      }
+    // The hub's event `failure` needs nothing here: a query has failed, and is tried again.
+    source.addEventListener("error", () => {
       setState("connecting");
       // An EventSource hides the reason; if the session has ended, this leads to the sign-in.
       void fetchMe().catch(() => {});

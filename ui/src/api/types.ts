@@ -239,4 +239,17 @@ export interface Alert {
   examples: unknown[];
   note?: string | null;
   acknowledged_by?: string | null;
+  /** The newest messages about it, the last first. */
+  deliveries?: Delivery[];
+}
+
+export interface Delivery {
+  /** `webhook`, `syslog`, or `mail:` and the recipient. */
+  channel: string;
+  alert_state: "open" | "closed";
+  state: "pending" | "sent" | "failed";
+  tries: number;
+  last_error: string | null;
+  created_ts: string;
+  last_try_ts: string | null;
 }

@@ -1,6 +1,6 @@
 import { createSignal, For, Show } from "solid-js";
 import { acknowledgeAlert, fetchAlerts } from "../api/queries.ts";
-import type { Alert, AlertState } from "../api/types.ts";
+import type { Alert, AlertState, Delivery } from "../api/types.ts";
 import { Dialog } from "../components/Dialog.tsx";
 import { Icon } from "../components/Icon.tsx";
 import { Page } from "../components/Page.tsx";
@@ -119,6 +119,7 @@ function Item(props: { alert: Alert; acknowledge: () => void }) {
           {when(alert())} · {alert().rule}
         </p>
         <Examples examples={alert().examples ?? []} />
+        <Deliveries all={alert().deliveries ?? []} />
         <Show when={alert().note}>
           {(note) => (
             <blockquote class="alert-note">
@@ -140,6 +141,36 @@ function Item(props: { alert: Alert; acknowledge: () => void }) {
         </button>
       </Show>
     </li>
+  );
+}
+
+/** Channels that the alert was sent to, and those that have not accepted it. */
+function Deliveries(props: { all: Delivery[] }) {
+  const newest = () => {
+    const channels = new Map<string, Delivery>();
+    for (const delivery of props.all) {
+      if (!channels.has(delivery.channel)) {
+        channels.set(delivery.channel, delivery);
+      }
+    }
+    return [...channels.values()];
+  };
+  const tries = (it: Delivery) =>
+    it.last_error === null ? "waits" : `${plural(it.tries, "try", "tries")}: ${it.last_error}`;
+  const text = (it: Delivery) => {
+    if (it.state === "sent") {
+      return `Sent to ${it.channel}`;
+    }
+    return `${it.state === "failed" ? "Not sent" : "Not yet sent"} to ${it.channel} (${tries(it)})`;
+  };
+  return (
+    <For each={newest()}>
+      {(delivery) => (
+        <p class="muted small">
+          <Text value={text(delivery)} />
+        </p>
+      )}
+    </For>
   );
 }
 

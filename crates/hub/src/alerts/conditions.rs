@@ -160,6 +160,19 @@ pub fn of_own_log(reason: &str) -> Raise {
     }
 }
 
+/// A channel whose oldest message waits for too long.
+#[must_use]
+pub fn of_channel(channel: String, error: &str) -> Raise {
+    Raise {
+        rule: Rule::Undelivered,
+        server: None,
+        message: format!("{channel} has accepted nothing for 10 minutes"),
+        subject: channel,
+        examples: vec![error.to_owned()],
+        count: Some(1),
+    }
+}
+
 /// An incident as an alert.
 #[must_use]
 pub fn of_incident(incident: &Incident) -> Raise {

@@ -6,15 +6,27 @@
 //! | [`conditions`] | what is wrong now |
 //! | [`monitor`] | the thread that looks |
 //! | [`watch`] | changes of the recorder's settings, in the lines that land |
-//! | [`webhook`] | sends alerts |
+//! | [`settings`] | where alerts are sent |
+//! | [`channels`] | a thread for each channel |
+//! | [`grouping`] | which alerts are a message, and when |
+//! | [`deliveries`] | the messages in the database |
+//! | [`notification`] | a message, and its text |
+//! | [`webhook`], [`mail`], [`syslog`] | the channels |
 //!
 //! An alert is one row for (rule, server, subject) until it is closed; repetitions are counted. The
 //! alert of a condition is closed when the condition is over. Events, such as a fork or a broken
 //! seal, stay until they are acknowledged.
 
+pub mod channels;
 pub mod conditions;
+pub mod deliveries;
+pub mod grouping;
+pub mod mail;
 pub mod monitor;
+pub mod notification;
 pub mod rule;
+pub mod settings;
+pub mod syslog;
 pub mod watch;
 pub mod webhook;
 
@@ -25,10 +37,12 @@ use tacho_ship::protocol::Origin;
 use crate::audit::{Entry, outbox};
 use crate::clock::rfc3339;
 use crate::database::{Database, DatabaseError};
+pub use channels::Channels;
+pub use deliveries::Delivery;
 pub use monitor::Monitor;
 pub use rule::Rule;
+pub use settings::AlertArgs;
 pub use watch::Watch;
-pub use webhook::Webhook;
 
 /// Most alerts in one answer.
 const LIST_MAX: usize = 1000;
@@ -70,9 +84,11 @@ pub struct Alert {
     examples: Vec<String>,
     note: Option<String>,
     acknowledged_by: Option<String>,
+    /// The newest messages about it, the last one first.
+    pub deliveries: Vec<Delivery>,
 }
 
-const COLUMNS: &str = "id, rule, severity, state, server, title, message, first_us, last_us, \
+const COLUMNS: &str = "alert.id, rule, severity, state, server, title, message, first_us, last_us, \
     count, examples, note, acknowledged_by";
 
 /// Adds or counts.
@@ -161,7 +177,9 @@ pub fn list(database: &Database, state: Option<&str>) -> Result<Vec<Alert>, Data
         );
         let mut statement = connection.prepare_cached(&select)?;
         let alerts = statement.query_map([state], alert)?;
-        Ok(alerts.collect::<Result<_, _>>()?)
+        let mut alerts = alerts.collect::<Result<Vec<_>, _>>()?;
+        deliveries::attach(connection, &mut alerts)?;
+        Ok(alerts)
     })
 }
 
@@ -172,7 +190,9 @@ pub fn list(database: &Database, state: Option<&str>) -> Result<Vec<Alert>, Data
 pub fn find(database: &Database, id: i64) -> Result<Option<Alert>, DatabaseError> {
     database.read(|connection| {
         let select = format!("SELECT {COLUMNS} FROM alert WHERE id = ?1");
-        Ok(connection.query_row(&select, [id], alert).optional()?)
+        let mut alert = connection.query_row(&select, [id], alert).optional()?;
+        deliveries::attach(connection, alert.as_mut_slice())?;
+        Ok(alert)
     })
 }
 
@@ -215,6 +235,7 @@ fn alert(row: &Row<'_>) -> rusqlite::Result<Alert> {
         examples: serde_json::from_str(&examples).unwrap_or_default(),
         note: row.get(11)?,
         acknowledged_by: row.get(12)?,
+        deliveries: Vec::new(),
     })
 }
 

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use tacho_ship::protocol::Origin;
 
-use super::conditions::{Moment, of_disk, of_incident, of_own_log};
-use super::{Raise, close_others, raise};
+use super::conditions::{Moment, of_channel, of_disk, of_incident, of_own_log};
+use super::{Raise, close_others, deliveries, raise};
 use crate::audit::Audit;
 use crate::clock::{self, now_us};
 use crate::database::{Database, DatabaseError};
@@ -20,6 +20,8 @@ use crate::verification::Verification;
 
 /// Time between two looks.
 const INTERVAL: Duration = Duration::from_secs(2);
+/// How long a message may wait for its receiver, µs.
+const DELIVERY_US: i64 = 600_000_000;
 /// Incidents that wait to be written; more are only said.
 const INCIDENTS_MAX: usize = 1000;
 
@@ -145,7 +147,7 @@ impl Work {
     }
 
     fn look(&mut self) -> Result<(), DatabaseError> {
-        let found = self.conditions();
+        let found = self.conditions()?;
         if self.raised.as_ref() == Some(&found) {
             return Ok(());
         }
@@ -161,7 +163,7 @@ impl Work {
         Ok(())
     }
 
-    fn conditions(&mut self) -> Vec<Raise> {
+    fn conditions(&mut self) -> Result<Vec<Raise>, DatabaseError> {
         let now = clock::Moment::now();
         let mut found = Vec::new();
         for (origin, view, shippers) in self.watched.landing.origins() {
@@ -195,6 +197,8 @@ impl Work {
             Err(error) => say(&format!("cannot read the free space: {error}")),
         }
         found.extend(self.watched.audit.trouble().map(|reason| of_own_log(&reason)));
-        found
+        let waiting = deliveries::undelivered(&self.database, now.wall_us - DELIVERY_US)?;
+        found.extend(waiting.into_iter().map(|(channel, error)| of_channel(channel, &error)));
+        Ok(found)
     }
 }

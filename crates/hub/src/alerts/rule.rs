@@ -74,6 +74,8 @@ rules! {
     ShipperProblem "shipper_problem" "medium" true "The shipper reports a problem";
     /// The clocks of host and hub differ.
     ClockSkew "clock_skew" "low" true "The clock of a server is wrong";
+    /// Alerts wait for a receiver.
+    Undelivered "undelivered" "high" true "Alerts are not delivered";
     /// The hub's disk is nearly full.
     DiskLow "disk_low" "high" true "The hub's disk is nearly full";
     /// The hub accepts no logs.

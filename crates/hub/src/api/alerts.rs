@@ -1,6 +1,7 @@
 //! `/api/v1/alerts`
 
 use axum::Json;
+use axum::extract::rejection::{JsonRejection, PathRejection, QueryRejection};
 use axum::extract::{Path, Query, State};
 use serde::Deserialize;
 use tacho_ship::protocol::Code;
@@ -32,9 +33,10 @@ pub struct Acknowledgement {
 pub async fn list(
     State(state): State<AppState>,
     caller: Caller,
-    Query(query): Query<AlertQuery>,
+    query: Result<Query<AlertQuery>, QueryRejection>,
 ) -> Result<Json<Vec<Alert>>, ApiError> {
     caller.may_see_state()?;
+    let Query(query) = query?;
     let known = ["open", "acknowledged", "closed"];
     if query.state.as_deref().is_some_and(|wanted| !known.contains(&wanted)) {
         return Err(ApiError::bad_request("state is open, acknowledged or closed"));
@@ -52,13 +54,14 @@ pub async fn list(
 pub async fn acknowledge(
     State(state): State<AppState>,
     caller: Caller,
-    Path(id): Path<i64>,
-    Json(body): Json<Acknowledgement>,
+    path: Result<Path<i64>, PathRejection>,
+    body: Result<Json<Acknowledgement>, JsonRejection>,
 ) -> Result<Json<Alert>, ApiError> {
     if !caller.roles.may_administer() {
         caller.may_see_statements()?;
     }
     state.audit.ready()?;
+    let (Path(id), Json(body)) = (path?, body?);
     let not_found = || ApiError::new(Code::NotFound, "there is no such alert");
     let found = state.database.call(move |database| alerts::find(database, id)).await?;
     let found = found.filter(|alert| is_visible(&caller, alert)).ok_or_else(not_found)?;

@@ -16,6 +16,9 @@
 //! | [`tail`] | `/api/v1/tail`: new records as they come |
 //! | [`statistics`] | `/api/v1/histogram`, `facets`, `top`, `overview` |
 //! | [`sql`] | `/api/v1/sql` |
+//! | [`openapi`] | `/api/v1/openapi.json`: the description of all requests |
+//! | [`routes`] | the router and its list |
+//! | `simultaneous` | how many requests of one token are under way |
 //! | [`metrics`] | `/metrics` |
 //! | [`servers`] | `/api/v1/servers` |
 //! | [`session`] | `/api/v1/session`, `/api/v1/me` |
@@ -33,67 +36,79 @@ pub mod headers;
 pub mod health;
 mod held;
 pub mod metrics;
+pub mod openapi;
 pub mod record;
 pub mod records;
+pub mod routes;
 pub mod servers;
 pub mod session;
 pub mod ship;
+mod simultaneous;
 pub mod sql;
 pub mod statistics;
 pub mod tail;
 
 use axum::Router;
 use axum::middleware::{from_fn, from_fn_with_state, map_response};
-use axum::routing::{get, post, put};
 
 use crate::state::AppState;
 pub use caller::Caller;
 pub use error::ApiError;
+use routes::Routes;
+use simultaneous::Simultaneous;
 
 /// All requests.
 pub fn router(state: AppState) -> Router {
-    let recorded = from_fn_with_state(state.clone(), audited::record);
-    Router::new()
-        .route("/metrics", get(metrics::metrics))
-        .route("/api/v1/servers", get(servers::servers))
-        .route("/api/v1/alerts", get(alerts::list))
-        .route("/api/v1/alerts/{id}/acknowledge", post(alerts::acknowledge))
-        .route("/api/v1/session", post(session::begin).delete(session::end))
-        .route("/api/v1/me", get(session::me))
-        .merge(searching())
-        .route_layer(recorded)
-        .merge(shipping().route_layer(from_fn(ship::refuse_hub)))
-        .route("/healthz", get(health::health))
+    routes(&state)
+        .into_router()
         .fallback(crate::ui::answer)
         .method_not_allowed_fallback(error::method_not_allowed)
+        .layer(from_fn_with_state(Simultaneous::default(), simultaneous::limit))
         .layer(map_response(headers::secure))
         .with_state(state)
 }
 
-fn searching() -> Router<AppState> {
-    Router::new()
-        .route("/api/v1/records", get(records::list))
-        .route("/api/v1/records/{server}/{seq}", get(record::one))
-        .route("/api/v1/tail", get(tail::tail))
-        .route("/api/v1/histogram", get(statistics::histogram))
-        .route("/api/v1/facets", get(statistics::facets))
-        .route("/api/v1/top", get(statistics::top))
-        .route("/api/v1/overview", get(statistics::overview))
-        .route("/api/v1/sql", post(sql::sql))
-        .route("/api/v1/export", post(export::bundle))
+fn routes(state: &AppState) -> Routes {
+    let recorded = from_fn_with_state(state.clone(), audited::record);
+    Routes::default()
+        .get("/metrics", metrics::metrics)
+        .get("/api/v1/servers", servers::servers)
+        .get("/api/v1/alerts", alerts::list)
+        .post("/api/v1/alerts/{id}/acknowledge", alerts::acknowledge)
+        .post("/api/v1/session", session::begin)
+        .delete("/api/v1/session", session::end)
+        .get("/api/v1/me", session::me)
+        .merge(searching())
+        .map(|router| router.route_layer(recorded))
+        .merge(shipping().map(|router| router.route_layer(from_fn(ship::refuse_hub))))
+        .get("/healthz", health::health)
+        .get("/api/v1/openapi.json", openapi::openapi)
+}
+
+fn searching() -> Routes {
+    Routes::default()
+        .get("/api/v1/records", records::list)
+        .get("/api/v1/records/{server}/{seq}", record::one)
+        .get("/api/v1/tail", tail::tail)
+        .get("/api/v1/histogram", statistics::histogram)
+        .get("/api/v1/facets", statistics::facets)
+        .get("/api/v1/top", statistics::top)
+        .get("/api/v1/overview", statistics::overview)
+        .post("/api/v1/sql", sql::sql)
+        .post("/api/v1/export", export::bundle)
 }
 
 /// Only what shippers need: for the listener of local logs.
 pub fn shipping_router(state: AppState) -> Router {
-    shipping().fallback(error::not_found).with_state(state)
+    shipping().into_router().fallback(error::not_found).with_state(state)
 }
 
-fn shipping() -> Router<AppState> {
-    Router::new()
-        .route("/api/v1/origins/{origin}", get(ship::state))
-        .route("/api/v1/origins/{origin}/files/{name}", put(ship::put))
-        .route("/api/v1/origins/{origin}/generations", post(ship::begin_generation))
-        .route("/api/v1/origins/{origin}/heartbeat", post(ship::heartbeat))
+fn shipping() -> Routes {
+    Routes::default()
+        .get("/api/v1/origins/{origin}", ship::state)
+        .put("/api/v1/origins/{origin}/files/{name}", ship::put)
+        .post("/api/v1/origins/{origin}/generations", ship::begin_generation)
+        .post("/api/v1/origins/{origin}/heartbeat", ship::heartbeat)
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use std::io::{self, BufRead as _, BufReader, Read as _, Seek as _, SeekFrom};
 use std::path::Path as FilePath;
 
 use axum::Json;
+use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
@@ -31,9 +32,10 @@ const LINE_BYTES_MAX: u64 = 16 << 20;
 /// There is no such record, or the replica cannot be read.
 pub async fn one(
     State(state): State<AppState>,
-    Path((server, seq)): Path<(String, u64)>,
+    path: Result<Path<(String, u64)>, PathRejection>,
     filter: Filter,
 ) -> Result<Json<Value>, ApiError> {
+    let Path((server, seq)) = path?;
     let server: Origin = server
         .parse()
         .map_err(|_| ApiError::new(Code::NotFound, format!("there is no server {server:?}")))?;

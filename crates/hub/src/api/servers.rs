@@ -33,6 +33,7 @@ pub struct Server {
     /// Last record of the generation that searches find.
     indexed_seq: Option<u64>,
     last_record_ts: Option<String>,
+    /// Age of the records that have not arrived, or that searches do not find yet, at most.
     lag_s: Option<f64>,
     verified_to_seq: Option<u64>,
     checkpoint_ts: Option<String>,
@@ -92,6 +93,7 @@ pub fn list(state: &AppState, scope: &Scope) -> Result<Vec<Server>, DatabaseErro
         let totals = indexed.get(origin.as_str());
         let current = totals.filter(|totals| u64::from(totals.generation) == view.generation);
         known.indexed_seq = current.map(|totals| totals.seq);
+        known.lag_s = lag_us(&known, shippers.newest(), now).map(seconds);
         servers.insert(origin, known);
     }
     Ok(servers.into_iter().filter(|(origin, _)| scope.has(origin)).map(|(_, it)| it).collect())
@@ -132,7 +134,7 @@ fn server(
         landed_seq: newest.map(|newest| newest.seq),
         indexed_seq: None,
         last_record_ts: newest_us.map(rfc3339),
-        lag_s: newest_us.map(|us| seconds(now.wall_us - us)),
+        lag_s: None,
         verified_to_seq: checkpoint.map(|(seq, _)| seq),
         checkpoint_ts: checkpoint.map(|(_, time_s)| rfc3339(time_s.saturating_mul(1_000_000))),
         unsealed_bytes: seal.as_ref().map_or(0, |seal| seal.unsealed_bytes),
@@ -182,6 +184,26 @@ fn shipper_state(shipper: &Instance) -> Option<ShipperState> {
     })
 }
 
+/// How old records can be that are missing here, µs. What the hub has is the truth until its newest
+/// record; what the shipper says is the truth until its heartbeat. `None`: neither is known.
+fn lag_us(server: &Server, shipper: Option<&Instance>, now: Moment) -> Option<i64> {
+    let newest_us = server.last_record_ts.as_deref().and_then(us_of);
+    let since_newest_us = newest_us.map(|us| now.wall_us.saturating_sub(us).max(0));
+    let heard = shipper.and_then(|shipper| Some((shipper, shipper.heartbeat.as_ref()?)));
+    if server.indexed_seq < server.landed_seq {
+        return since_newest_us;
+    }
+    match heard {
+        Some((shipper, (heartbeat, at_us)))
+            if heartbeat.behind_bytes == 0 && heartbeat.unsealed_bytes == 0 =>
+        {
+            let since_us = now.wall_us.saturating_sub(*at_us).max(0);
+            Some(if shipper.is_gone(now) { since_us } else { 0 })
+        }
+        _ => since_newest_us,
+    }
+}
+
 fn us_of(ts: &str) -> Option<i64> {
     ts.parse::<jiff::Timestamp>().ok().map(jiff::Timestamp::as_microsecond)
 }
@@ -189,4 +211,41 @@ fn us_of(ts: &str) -> Option<i64> {
 #[expect(clippy::cast_precision_loss, reason = "for people")]
 fn seconds(us: i64) -> f64 {
     us as f64 / 1e6
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::landing::shippers::Shippers;
+
+    const SECOND_US: i64 = 1_000_000;
+
+    /// Lag at a time, of a server whose newest record is of second 100.
+    fn lag(landed: u64, indexed: u64, shippers: &Shippers, at_s: i64) -> Option<i64> {
+        let (origin, view): (Origin, _) = ("db1".parse().unwrap(), OriginView::default());
+        let now = Moment::at(at_s * SECOND_US);
+        let mut known = server(origin, &view, None, shippers.newest(), now);
+        known.last_record_ts = Some(rfc3339(100 * SECOND_US));
+        (known.landed_seq, known.indexed_seq) = (Some(landed), Some(indexed));
+        lag_us(&known, shippers.newest(), now).map(|us| us / SECOND_US)
+    }
+
+    #[test]
+    fn an_idle_server_has_no_lag_and_one_that_is_behind_or_gone_has() {
+        let mut shippers = Shippers::default();
+        assert_eq!(lag(5, 5, &shippers, 130), Some(30));
+        let mut heard = |at_s: i64, behind_bytes: u64| {
+            let text = format!(
+                r#"{{"time_us":5,"version":"1","host":"h","next_s":10,"behind_bytes":{behind_bytes}}}"#
+            );
+            let heartbeat = serde_json::from_str(&text).unwrap();
+            shippers.heard(None, heartbeat, Moment::at(at_s * SECOND_US));
+            shippers.clone()
+        };
+        let idle = heard(130, 0);
+        assert_eq!(lag(5, 5, &idle, 159), Some(0));
+        assert_eq!(lag(6, 5, &idle, 159), Some(59), "not indexed");
+        assert_eq!(lag(5, 5, &idle, 190), Some(60), "gone since its heartbeat");
+        assert_eq!(lag(5, 5, &heard(200, 7), 201), Some(101), "behind");
+    }
 }

@@ -4,6 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use axum::Json;
+use axum::extract::rejection::JsonRejection;
 use axum::extract::{ConnectInfo, FromRef, FromRequestParts, State};
 use axum::http::request::Parts;
 use axum::http::{Extensions, HeaderMap, HeaderValue, StatusCode, header};
@@ -106,9 +107,10 @@ pub async fn begin(
     State(sign_in): State<SignIn>,
     Peer(peer): Peer,
     headers: HeaderMap,
-    Json(credentials): Json<Credentials>,
+    credentials: Result<Json<Credentials>, JsonRejection>,
 ) -> Result<Response, ApiError> {
     state.audit.ready()?;
+    let Json(credentials) = credentials?;
     let (user, with) = match &credentials {
         Credentials::Token { token } if token.starts_with(LINK_PREFIX) => {
             (TOKEN_USER.to_owned(), "link")

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::extract::rejection::JsonRejection;
 use axum::extract::{Json, State};
 use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse, Response};
@@ -36,10 +37,13 @@ pub async fn sql(
     caller: Caller,
     note: Note,
     headers: HeaderMap,
-    Json(body): Json<Body>,
+    body: Result<Json<Body>, JsonRejection>,
 ) -> Result<Response, ApiError> {
-    note.text(&body.sql);
+    if let Ok(Json(body)) = &body {
+        note.text(&body.sql);
+    }
     caller.may_search()?;
+    let Json(body) = body?;
     let view = View::of(&caller);
     let snapshot = Arc::new(state.index.store().snapshot());
     let files = snapshot.files(i64::MIN, i64::MAX).into_iter().map(Into::into).collect();

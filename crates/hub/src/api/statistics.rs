@@ -17,9 +17,10 @@ use super::ApiError;
 use super::filter::{Filter, text_time};
 use crate::state::AppState;
 
+pub(super) use facets::FACETS;
 pub use facets::facets;
 pub use overview::overview;
-pub use top::top;
+pub use top::{BY, MEASURES, top};
 
 /// Statements that have ended: a `running` line is completed by a later one.
 const STATEMENTS: &str = "event = 'statement' AND outcome IS DISTINCT FROM 'running'";

@@ -41,7 +41,8 @@ impl Stream for Events {
     }
 }
 
-/// The answer: events `record` with one record each, `lag` after each step, and `error`.
+/// The answer: events `record` with one record each, `lag` after each step, and `failure`, because
+/// an `EventSource` has an event `error` of its own.
 ///
 /// # Errors
 /// A parameter is wrong.
@@ -97,7 +98,7 @@ async fn step(
             // The same lines are asked for again with the next step.
             Err(error) => {
                 let message = json!({"code": error.code()}).to_string();
-                send(sender, Event::default().event("error").data(message)).await?;
+                send(sender, Event::default().event("failure").data(message)).await?;
             }
         }
     }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use axum::body::Body;
 use axum::http::{Request, StatusCode};
+use axum::routing::get;
 use http_body_util::BodyExt as _;
 use serde_json::Value;
 use tower::ServiceExt as _;
@@ -18,15 +19,15 @@ use crate::roles::{Roles, Scope};
 use crate::tokens::{self, TokenGrant};
 use crate::verification::Verification;
 
-struct Hub {
+pub(super) struct Hub {
     /// Ends before its directory.
     _thread: AuditThread,
     _directory: tempfile::TempDir,
-    state: AppState,
+    pub(super) state: AppState,
 }
 
 impl Hub {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         let directory = tempfile::tempdir().unwrap();
         let data = DataDirectory::open(directory.path()).unwrap();
         let database = Database::open(&data.database()).unwrap();
@@ -55,9 +56,13 @@ impl Hub {
         Self { _thread: thread, _directory: directory, state }
     }
 
-    fn token(&self, roles: &str) -> String {
+    /// A token for all servers; one for shipping is for `db1`.
+    pub(super) fn token(&self, roles: &str) -> String {
         let roles: Roles = roles.parse().unwrap();
-        let grant = TokenGrant { name: "t".into(), roles, scope: Scope::All, expires_us: None };
+        let is_agent = roles.has(crate::roles::Role::Agent);
+        let scope =
+            if is_agent { Scope::Servers(vec!["db1".parse().unwrap()]) } else { Scope::All };
+        let grant = TokenGrant { name: "t".into(), roles, scope, expires_us: None };
         tokens::create(&self.state.database, &grant, &Maker::default(), 0).unwrap()
     }
 

@@ -1,6 +1,7 @@
 //! What the subcommands do.
 
 pub mod account;
+pub mod alert;
 pub mod export;
 pub mod reindex;
 pub mod serve;

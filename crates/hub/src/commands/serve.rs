@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use axum::serve::ListenerExt as _;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
@@ -14,7 +13,7 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::accounts;
 use crate::alerts::monitor::{Inbox, Monitor, Watched};
-use crate::alerts::{Watch, Webhook};
+use crate::alerts::{Channels, Watch, deliveries};
 use crate::api::{self, export::ExportState, session::SignIn, ship::ShipState};
 use crate::audit::{self, Audit, HUB};
 use crate::cli::ServeArgs;
@@ -52,6 +51,8 @@ pub fn run(args: &ServeArgs) -> anyhow::Result<()> {
     );
     raise_file_limit();
     let mut logs = local::named(&args.logs)?;
+    let alerts = args.alerts.clone().absolute()?;
+    let channels = alerts.channels()?;
     let data = DataDirectory::open(&args.data.directory)?;
     let _lock = data.lock()?;
     let data = Arc::new(data);
@@ -86,8 +87,8 @@ pub fn run(args: &ServeArgs) -> anyhow::Result<()> {
         .context("cannot start the thread of the monitor")?;
     let _watch = Watch::start(Arc::clone(&data), database.clone(), landing.subscribe())
         .context("cannot start the thread of the watch")?;
-    let _webhook =
-        args.webhook.clone().map(|url| Webhook::start(url, database.clone())).transpose()?;
+    deliveries::save_settings(&database, &serde_json::to_string(&alerts)?)?;
+    let _channels = Channels::start(channels, alerts.timing(), &database)?;
     let (stop, stopping) = watch::channel(false);
     let state = AppState {
         database,
@@ -132,15 +133,12 @@ async fn serve(args: &ServeArgs, state: AppState, tls: Option<TlsAcceptor>) -> a
         let text = "sign in within 15 minutes, as administrator and auditor:";
         let _ = writeln!(stdout, "tacho-hub: {text} {scheme}://{address}/sign-in#{link}");
     }
-    let service = api::router(state).into_make_service_with_connect_info::<SocketAddr>();
-    // `tap_io` passes the client's address on.
-    let listener = Listener::new(listener, tls, args.connections_per_address)?.tap_io(|_| {});
-    let server = axum::serve(listener, service);
-    let server = server.with_graceful_shutdown(until_stopped(stopping.clone()));
+    let listener = Listener::new(listener, tls, args.connections_per_address);
     tokio::select! {
-        result = server => result.context("the listener failed"),
-        () = grace_is_over(stopping) => Ok(()),
+        () = listener::serve(listener, api::router(state), stopping.clone()) => {}
+        () = grace_is_over(stopping) => {}
     }
+    Ok(())
 }
 
 /// Files and connections need descriptors; the default limit is for programs that use select(2).

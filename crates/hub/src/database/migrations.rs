@@ -90,6 +90,40 @@ pub const MIGRATIONS: &[&str] = &[
         entry TEXT NOT NULL             -- JSON
     ) STRICT;
 ",
+    "
+    CREATE TABLE channel (              -- where alerts are sent
+        name TEXT PRIMARY KEY,          -- 'webhook', 'syslog', 'mail:ann@example.com'
+        since_us INTEGER NOT NULL       -- when it was configured
+    ) STRICT, WITHOUT ROWID;
+    CREATE TABLE notification (         -- one message to one channel
+        id INTEGER PRIMARY KEY,
+        channel TEXT NOT NULL,
+        rule TEXT NOT NULL,             -- alerts of one rule are one message
+        state TEXT NOT NULL,            -- 'pending', 'sent' or 'failed'
+        created_us INTEGER NOT NULL,
+        tries INTEGER NOT NULL,
+        next_us INTEGER NOT NULL,       -- of a pending one: when it is tried
+        last_us INTEGER,                -- the last try
+        last_error TEXT
+    ) STRICT;
+    CREATE INDEX notification_group ON notification (channel, rule, id);
+    CREATE INDEX notification_pending ON notification (channel, id) WHERE state = 'pending';
+    CREATE TABLE notified_alert (       -- the alerts of a message
+        alert INTEGER NOT NULL REFERENCES alert (id),
+        notification INTEGER NOT NULL REFERENCES notification (id),
+        alert_state TEXT NOT NULL,      -- 'open' or 'closed', as the message says
+        PRIMARY KEY (alert, notification)
+    ) STRICT, WITHOUT ROWID;
+    CREATE INDEX notified_alert_notification ON notified_alert (notification);
+    INSERT INTO notification
+        SELECT id, 'webhook', rule, 'sent', sent_us, 1, sent_us, sent_us, NULL
+        FROM alert WHERE sent_state IS NOT NULL;
+    INSERT INTO notified_alert
+        SELECT id, id, CASE sent_state WHEN 'closed' THEN 'closed' ELSE 'open' END
+        FROM alert WHERE sent_state IS NOT NULL;
+    ALTER TABLE alert DROP COLUMN sent_state;
+    ALTER TABLE alert DROP COLUMN sent_us;
+",
 ];
 
 /// Brings the tables up to date. Two processes may do it at the same time.

@@ -4,15 +4,16 @@
 //! |---|---|
 //! | connections | [`CONNECTIONS_MAX`], and `--connections-per-address` from one address |
 //! | handshake | [`HANDSHAKE`] |
+//! | head of a request | [`HEAD`] |
 //! | silence | [`SILENCE`] without a byte in either direction |
 //!
 //! Handshakes run in tasks of their own: a slow one delays no other connection.
 
+mod server;
 mod stream;
 mod tls;
 
 use std::collections::BTreeMap;
-use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -23,6 +24,7 @@ use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 
 use crate::say::say;
+pub use server::{HEAD, serve};
 pub use stream::Guarded;
 use stream::Stream;
 pub use tls::{TlsError, acceptor};
@@ -39,44 +41,28 @@ const READY_MAX: usize = 64;
 /// Pause after the system refuses a connection, as without free file descriptors.
 const REFUSED_PAUSE: Duration = Duration::from_millis(500);
 
-/// A listener with limits, for [`axum::serve`].
+/// A listener with limits, for [`serve`].
 pub struct Listener {
-    address: SocketAddr,
     ready: mpsc::Receiver<(Guarded, SocketAddr)>,
 }
 
 impl Listener {
     /// Accepts connections in a task of the runtime, until it is dropped.
-    ///
-    /// # Errors
-    /// The address cannot be read.
-    pub fn new(
-        listener: TcpListener,
-        tls: Option<TlsAcceptor>,
-        per_address: usize,
-    ) -> io::Result<Self> {
-        let address = listener.local_addr()?;
+    #[must_use]
+    pub fn new(listener: TcpListener, tls: Option<TlsAcceptor>, per_address: usize) -> Self {
         let (sender, ready) = mpsc::channel(READY_MAX);
         let limits = Arc::new(Limits { per_address, counts: Mutex::default() });
         tokio::spawn(accept(listener, tls, limits, sender));
-        Ok(Self { address, ready })
+        Self { ready }
     }
-}
 
-impl axum::serve::Listener for Listener {
-    type Io = Guarded;
-    type Addr = SocketAddr;
-
+    /// The next connection, and the address of its client.
     async fn accept(&mut self) -> (Guarded, SocketAddr) {
         match self.ready.recv().await {
             Some(connection) => connection,
             // The task has ended with the runtime: there are no more connections.
             None => std::future::pending().await,
         }
-    }
-
-    fn local_addr(&self) -> io::Result<SocketAddr> {
-        Ok(self.address)
     }
 }
 

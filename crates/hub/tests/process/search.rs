@@ -109,7 +109,7 @@ pub fn sql(hub: &Hub, token: &str, sql: &str) -> Value {
 }
 
 /// Sends lines until the hub has acknowledged them.
-struct Sender {
+pub struct Sender {
     origin: &'static str,
     token: String,
     sent: Vec<u8>,
@@ -117,12 +117,12 @@ struct Sender {
 }
 
 impl Sender {
-    fn new(hub: &Hub, origin: &'static str) -> Self {
+    pub fn new(hub: &Hub, origin: &'static str) -> Self {
         let token = hub.token(&["--role", "agent", "--server", origin]);
         Self { origin, token, sent: Vec::new(), seq: 0 }
     }
 
-    fn send(&mut self, hub: &Hub) {
+    pub fn send(&mut self, hub: &Hub) {
         let lines = (self.seq + 1..=self.seq + BODY_LINES).map(|seq| line(seq) + "\n");
         let body: String = lines.collect();
         // What a shipper sends to prove that both have the same.

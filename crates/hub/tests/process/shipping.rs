@@ -295,7 +295,7 @@ fn alerts_are_sent_to_a_webhook_until_it_takes_them() {
     let log = Log::new(sealed());
     Shipping::start(&hub, log.path(), "db1", true).finish();
     hub.stop();
-    hub.spawn(&["--webhook", &url]);
+    hub.spawn(&["--webhook", &url, "--webhook-allow-private", "--alert-wait", "0"]);
     // The shipper has ended in order. The first delivery fails.
     for status in ["500 Internal Server Error", "200 OK"] {
         let (stream, _) = listener.accept().unwrap();

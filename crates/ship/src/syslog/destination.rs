@@ -54,6 +54,7 @@ impl fmt::Display for Destination {
 }
 
 /// The host of `host:port`, without the brackets of an IPv6 address.
+#[must_use]
 pub fn host_of(address: &str) -> &str {
     let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
     host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host)

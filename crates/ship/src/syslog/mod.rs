@@ -17,7 +17,7 @@
 //! accepted messages are sent again.
 
 mod destination;
-mod link;
+pub mod link;
 mod shipment;
 
 use std::collections::VecDeque;

@@ -12,8 +12,8 @@ use crate::api::filter::Filter;
 use crate::state::AppState;
 
 /// A field that can be counted.
-struct Facet {
-    name: &'static str,
+pub(crate) struct Facet {
+    pub(crate) name: &'static str,
     /// Its value in SQL.
     value: &'static str,
     /// Whether rollups have it.
@@ -28,7 +28,7 @@ const fn column(name: &'static str, value: &'static str) -> Facet {
     Facet { name, value, is_dimension: false }
 }
 
-const FACETS: &[Facet] = &[
+pub(crate) const FACETS: &[Facet] = &[
     dimension("server", "\"server\""),
     dimension("event", "event"),
     dimension("outcome", "outcome"),

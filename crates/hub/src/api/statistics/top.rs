@@ -17,7 +17,7 @@ use crate::state::AppState;
 const SPARK: usize = 24;
 
 /// What can be ranked, in SQL.
-const BY: &[(&str, &str)] = &[
+pub const BY: &[(&str, &str)] = &[
     ("digest", "digest"),
     ("user", "\"user\""),
     ("db", "db"),
@@ -32,7 +32,7 @@ const ERRORS: &str = "coalesce(sum(n) FILTER \
     (WHERE errno IS NOT NULL OR outcome = 'error' OR event = 'connect_failed'), 0)";
 
 /// By what, in SQL over the rows of a value.
-const MEASURES: &[(&str, &str)] = &[
+pub const MEASURES: &[(&str, &str)] = &[
     ("time", "coalesce(sum(query_time_us), 0)"),
     ("count", "sum(n)"),
     ("errors", ERRORS),

@@ -1,0 +1,80 @@
+//! Servers, alerts, sessions.
+
+use serde_json::{Value, json};
+use tacho_ship::protocol::Code;
+
+use super::operation::{JSON, Operation};
+use super::schema::{list, named, number, object, text, word};
+use crate::roles::Role;
+
+pub const STATE: [Role; 3] = [Role::Viewer, Role::Auditor, Role::Admin];
+const TEXT: &str = "text/plain";
+
+pub fn operations() -> Vec<Operation> {
+    let new = |method, id, summary| Operation::new(method, "state", id, summary);
+    let note = object([("note", text("why; the first 2000 characters are kept"))]);
+    vec![
+        new(("get", "/healthz"), "health", "Whether the hub serves requests")
+            .public()
+            .answer(200, "it does", TEXT, json!({"const": "ok\n"}))
+            .answer(503, "it only receives logs: it cannot write its own", TEXT, text("why")),
+        new(("get", "/metrics"), "metrics", "Figures in Prometheus' format")
+            .roles(&STATE)
+            .error(Code::Forbidden)
+            .answer(200, "text format 0.0.4", TEXT, text("")),
+        new(("get", "/api/v1/openapi.json"), "openapi", "This description").public().answer(
+            200,
+            "OpenAPI 3.1",
+            JSON,
+            json!({"type": "object"}),
+        ),
+        new(("get", "/api/v1/servers"), "servers", "The state of every server")
+            .about("Servers that have sent something, or have a token for it.")
+            .roles(&STATE)
+            .error(Code::Forbidden)
+            .answer(200, "sorted by name", JSON, list("", named("Server"))),
+        new(("get", "/api/v1/alerts"), "alerts", "Alerts")
+            .about("The newest 1000, also those that are closed.")
+            .roles(&STATE)
+            .query("state", word("only those", ["open", "acknowledged", "closed"]))
+            .errors(&[Code::Forbidden, Code::BadRequest])
+            .answer(200, "the newest first", JSON, list("", named("Alert"))),
+        new(
+            ("post", "/api/v1/alerts/{id}/acknowledge"),
+            "acknowledgeAlert",
+            "Acknowledge an alert",
+        )
+        .about("It is not repeated then. What happens again is still counted.")
+        .roles(&[Role::Auditor, Role::Admin])
+        .in_path("id", number("number of the alert"))
+        .body(JSON, note)
+        .errors(&[Code::Forbidden, Code::BadRequest, Code::NotFound, Code::TooLarge])
+        .answer(200, "the alert", JSON, named("Alert")),
+        sign_in(),
+        new(("delete", "/api/v1/session"), "signOut", "Sign out")
+            .roles(&Role::ALL)
+            .empty(204, "the session has ended"),
+        new(("get", "/api/v1/me"), "me", "Who a request is from").roles(&Role::ALL).answer(
+            200,
+            "account or token",
+            JSON,
+            named("Me"),
+        ),
+    ]
+}
+
+fn sign_in() -> Operation {
+    let token = object([("token", text("a token, or the text of a sign-in link"))]);
+    let account = object([("user", text("name of the account")), ("password", text(""))]);
+    let session: Value = object([
+        ("user", text("name of the account or the token")),
+        ("role", text("its roles, with + between them")),
+    ]);
+    Operation::new(("post", "/api/v1/session"), "state", "signIn", "Sign in")
+        .about("The answer has the cookie of a session of 12 hours.")
+        .public()
+        .body(JSON, json!({"anyOf": [token, account]}))
+        .errors(&[Code::BadRequest, Code::Token, Code::TooLarge, Code::TooMany])
+        .error(Code::Unavailable)
+        .answer(200, "signed in", JSON, session)
+}
