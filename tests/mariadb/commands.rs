@@ -183,8 +183,8 @@ fn every_command_is_recorded_as_specified() {
 }
 
 /// A connection moves between threads there. Only the reason why an idle session ended is reported
-/// in fewer cases; and a statement whose connection is killed may fail at sending its row, which the
-/// server does if the socket was closed first.
+/// in fewer cases; and a statement whose connection is killed may fail when its row is sent, if the
+/// socket was closed first.
 #[test]
 fn a_pool_of_threads_makes_no_difference() {
     let recorded = record_cases(&["thread-handling=pool-of-threads", "thread-pool-size=2"]);
