@@ -23,7 +23,7 @@ export const SEARCH_FIELDS: Field[] = [
   ...FIELDS.map((field) =>
     field.name === "server" ? { name: "server", description: "name of the server" } : field,
   ),
-  { name: "digest_text", description: "statement without its literals: \"from card where\"" },
+  { name: "digest_text", description: 'statement without its literals: "from card where"' },
   { name: "server_version", description: "server and version" },
   { name: "file", description: "name of the log file" },
 ];
