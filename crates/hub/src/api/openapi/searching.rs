@@ -120,6 +120,7 @@ fn export() -> Operation {
         .method("post")
         .about(about)
         .roles(&[Role::Auditor])
-        .errors(&[Code::NotFound, Code::TooLarge, Code::Unavailable, Code::DiskFull])
+        .errors(&[Code::NotFound, Code::Unavailable, Code::DiskFull])
+        .error_word(422, "too_large")
         .answer(200, "at most 100,000 records and 1 GiB", "application/x-tar", text(""))
 }
