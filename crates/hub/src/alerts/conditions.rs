@@ -143,34 +143,27 @@ pub fn of_disk(free_bytes: u64, reserve_bytes: u64) -> Option<Raise> {
     } else {
         return None;
     };
-    let (subject, message) = (String::new(), message.to_owned());
-    Some(Raise { rule, server: None, subject, message, examples: Vec::new(), count: Some(1) })
+    Some(of_hub(rule, String::new(), message))
 }
 
 /// The hub cannot write its own log.
 #[must_use]
 pub fn of_own_log(reason: &str) -> Raise {
-    Raise {
-        rule: Rule::OwnLog,
-        server: None,
-        subject: String::new(),
-        message: format!("requests of people are refused until it can: {reason}"),
-        examples: Vec::new(),
-        count: Some(1),
-    }
+    let message = format!("requests of people are refused until it can: {reason}");
+    of_hub(Rule::OwnLog, String::new(), message)
+}
+
+fn of_hub(rule: Rule, subject: String, message: impl Into<String>) -> Raise {
+    let (message, examples) = (message.into(), Vec::new());
+    Raise { rule, server: None, subject, message, examples, count: Some(1) }
 }
 
 /// A channel whose oldest message waits for too long.
 #[must_use]
 pub fn of_channel(channel: String, error: &str) -> Raise {
-    Raise {
-        rule: Rule::Undelivered,
-        server: None,
-        message: format!("{channel} has accepted nothing for 10 minutes"),
-        subject: channel,
-        examples: vec![error.to_owned()],
-        count: Some(1),
-    }
+    let message = format!("{channel} has accepted nothing for 10 minutes");
+    let examples = vec![error.to_owned()];
+    Raise { examples, ..of_hub(Rule::Undelivered, channel, message) }
 }
 
 /// An incident as an alert.

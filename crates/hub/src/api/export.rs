@@ -18,10 +18,11 @@ use tacho_evidence::make::{Made, MakeError};
 use tacho_evidence::manifest::ByPart;
 use tacho_query::Cancel;
 use tacho_ship::protocol::{Code, Origin};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::sync::{Semaphore, mpsc};
 
 use super::ApiError;
 use super::filter::Filter;
+use super::held::Held;
 use crate::data::make_directory;
 use crate::export::{ExportError, Question, Sources, export};
 use crate::index::api_error;
@@ -78,7 +79,7 @@ pub async fn bundle(State(state): State<AppState>, filter: Filter) -> Result<Res
         (header::CONTENT_DISPOSITION, format!("attachment; filename=\"{name}\"")),
         (header::CACHE_CONTROL, "no-store".to_owned()),
     ];
-    Ok((headers, Body::new(FileBody::start(file, made.bytes, permit))).into_response())
+    Ok((headers, Body::new(Held::new(FileBody::start(file, made.bytes), permit))).into_response())
 }
 
 /// `evidence-20261126T070000Z.tar`
@@ -168,11 +169,10 @@ impl Drop for CancelOnDrop {
 struct FileBody {
     parts: mpsc::Receiver<std::io::Result<Bytes>>,
     left: u64,
-    _permit: OwnedSemaphorePermit,
 }
 
 impl FileBody {
-    fn start(file: File, bytes: u64, permit: OwnedSemaphorePermit) -> Self {
+    fn start(file: File, bytes: u64) -> Self {
         let (sender, parts) = mpsc::channel(PARTS_MAX);
         tokio::task::spawn_blocking(move || {
             let mut file = tacho_evidence::container::Section::new(&file, 0, bytes);
@@ -193,7 +193,7 @@ impl FileBody {
                 }
             }
         });
-        Self { parts, left: bytes, _permit: permit }
+        Self { parts, left: bytes }
     }
 }
 
@@ -237,7 +237,7 @@ mod tests {
         std::io::Write::write_all(&mut &file, &bytes).unwrap();
         let running = Arc::new(Semaphore::new(1));
         let permit = Arc::clone(&running).try_acquire_owned().unwrap();
-        let body = FileBody::start(file, bytes.len() as u64, permit);
+        let body = Held::new(FileBody::start(file, bytes.len() as u64), permit);
         assert_eq!(body.size_hint().exact(), Some(bytes.len() as u64));
         assert_eq!(running.available_permits(), 0);
         assert!(body.collect().await.unwrap().to_bytes() == bytes);

@@ -22,17 +22,48 @@ pub fn json(
     held: impl Send + Unpin + 'static,
 ) -> Result<Response, ApiError> {
     let text = serde_json::to_vec(value).map_err(|error| ApiError::internal(&error))?;
-    let body = Body::new(Held { rest: text.into(), _held: held });
+    let body = Body::new(Held::new(Parts(text.into()), held));
     let content_type = HeaderValue::from_static("application/json");
     Ok((status, [(header::CONTENT_TYPE, content_type)], body).into_response())
 }
 
-struct Held<T> {
-    rest: Bytes,
+/// A body, and what it holds until it is dropped.
+pub struct Held<B, T> {
+    body: B,
     _held: T,
 }
 
-impl<T: Unpin> HttpBody for Held<T> {
+impl<B, T> Held<B, T> {
+    /// Holds `held` as long as the body is there.
+    pub fn new(body: B, held: T) -> Self {
+        Self { body, _held: held }
+    }
+}
+
+impl<B: HttpBody + Unpin, T: Unpin> HttpBody for Held<B, T> {
+    type Data = B::Data;
+    type Error = B::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+/// Bytes, given part by part.
+struct Parts(Bytes);
+
+impl HttpBody for Parts {
     type Data = Bytes;
     type Error = Infallible;
 
@@ -40,19 +71,19 @@ impl<T: Unpin> HttpBody for Held<T> {
         mut self: Pin<&mut Self>,
         _: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        if self.rest.is_empty() {
+        if self.0.is_empty() {
             return Poll::Ready(None);
         }
-        let bytes = self.rest.len().min(PART_BYTES);
-        Poll::Ready(Some(Ok(Frame::data(self.rest.split_to(bytes)))))
+        let bytes = self.0.len().min(PART_BYTES);
+        Poll::Ready(Some(Ok(Frame::data(self.0.split_to(bytes)))))
     }
 
     fn is_end_stream(&self) -> bool {
-        self.rest.is_empty()
+        self.0.is_empty()
     }
 
     fn size_hint(&self) -> SizeHint {
-        SizeHint::with_exact(self.rest.len() as u64)
+        SizeHint::with_exact(self.0.len() as u64)
     }
 }
 

@@ -184,8 +184,8 @@ fn shipper_state(shipper: &Instance) -> Option<ShipperState> {
     })
 }
 
-/// How old records can be that are missing here, µs. What the hub has is the truth until its newest
-/// record; what the shipper says is the truth until its heartbeat. `None`: neither is known.
+/// The greatest age of records that are missing here, µs. The hub has everything up to its newest
+/// record; a shipper that is not behind had sent everything at its heartbeat. `None`: unknown.
 fn lag_us(server: &Server, shipper: Option<&Instance>, now: Moment) -> Option<i64> {
     let newest_us = server.last_record_ts.as_deref().and_then(us_of);
     let since_newest_us = newest_us.map(|us| now.wall_us.saturating_sub(us).max(0));

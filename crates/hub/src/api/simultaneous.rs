@@ -2,19 +2,17 @@
 //! that was stolen, must not take the connections of all others.
 
 use std::collections::HashMap;
-use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll};
 
-use axum::body::{Body, Bytes, HttpBody};
+use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::header;
 use axum::middleware::Next;
 use axum::response::Response;
-use http_body::{Frame, SizeHint};
 use tacho_ship::protocol::Code;
 
 use super::ApiError;
+use super::held::Held;
 use super::session::cookie_of;
 use crate::tokens;
 
@@ -78,33 +76,7 @@ pub async fn limit(
         ApiError::new(Code::TooMany, text).retry_after(1)
     })?;
     let answer = next.run(request).await;
-    Ok(answer.map(|body| Body::new(Held { body, _slot: slot })))
-}
-
-/// A body that counts until it was read.
-struct Held {
-    body: Body,
-    _slot: Slot,
-}
-
-impl HttpBody for Held {
-    type Data = Bytes;
-    type Error = axum::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        Pin::new(&mut self.body).poll_frame(context)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
-    }
+    Ok(answer.map(|body| Body::new(Held::new(body, slot))))
 }
 
 #[cfg(test)]

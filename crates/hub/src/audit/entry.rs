@@ -8,8 +8,10 @@ use tacho_record::time::TimeFormatter;
 use tacho_record::{Attribute, EventKind, Outcome, Record};
 use tacho_ship::protocol::Origin;
 
+use super::outbox;
 use super::sessions::Place;
 use crate::clock::now_us;
+use crate::database::{Database, DatabaseError};
 use crate::roles::{Roles, Scope};
 
 /// Longest text of a request that is kept, bytes; `sql_bytes` has its length.
@@ -117,6 +119,21 @@ impl Entry {
     #[must_use]
     pub fn new(kind: Kind, user: &str, source: Source) -> Self {
         Self { ts_us: now_us(), kind, user: user.to_owned(), source, ..Self::default() }
+    }
+
+    /// A question of a command on the hub's machine. `command`: its kind, as of one of the API.
+    #[must_use]
+    pub fn asked_by_command(name: &str, command: &str, text: &str) -> Self {
+        let (command, text) = (command.to_owned(), Some(text.to_owned()));
+        Self { command, text, ..Self::new(Kind::Statement, "", Source::command(name)) }
+    }
+
+    /// Stores it in the database, from where the log gets it.
+    ///
+    /// # Errors
+    /// The database fails.
+    pub fn store(&self, database: &Database) -> Result<(), DatabaseError> {
+        database.write(|transaction| outbox::put(transaction, self))
     }
 
     /// A change.

@@ -12,11 +12,11 @@ use tacho_query::{Cancel, Pool, Settings};
 use tacho_store::Reader;
 
 use crate::api::filter::parse_time;
-use crate::audit::{Entry, Kind, Source, outbox};
+use crate::audit::Entry;
 use crate::cli::ExportArgs;
 use crate::clock::now_us;
 use crate::data::{DataDirectory, make_directory};
-use crate::database::{Database, DatabaseError};
+use crate::database::Database;
 use crate::export::{Question, Sources, export};
 use crate::hub_key;
 use crate::index::query_settings;
@@ -41,7 +41,9 @@ pub fn run(args: &ExportArgs, out: &mut impl Write) -> anyhow::Result<()> {
         args.output.display()
     );
     let database = Database::open(&data.database())?;
-    record(&database, args).context("cannot record the export, so it is not made")?;
+    Entry::asked_by_command("export", "Export", &args.q)
+        .store(&database)
+        .context("cannot record the export, so it is not made")?;
     let key = hub_key::open(&data)?;
     let snapshot = Reader::snapshot(&data.store())?;
     let settings = Settings { workers: 1, waiting: 1, ..query_settings(&data)? };
@@ -80,13 +82,6 @@ pub fn run(args: &ExportArgs, out: &mut impl Write) -> anyhow::Result<()> {
     }
     writeln!(out, "signed with the key {}", key.root())?;
     Ok(())
-}
-
-/// The hub's own log gets it from the database.
-fn record(database: &Database, args: &ExportArgs) -> Result<(), DatabaseError> {
-    let mut entry = Entry::new(Kind::Statement, "", Source::command("export"));
-    (entry.command, entry.text) = ("Export".to_owned(), Some(args.q.clone()));
-    database.write(|transaction| outbox::put(transaction, &entry))
 }
 
 fn question(args: &ExportArgs) -> anyhow::Result<Question> {

@@ -9,10 +9,10 @@ use tacho_query::{Cancel, Pool, Request, Settings, Times};
 use tacho_store::Reader;
 
 use crate::api::sql::csv_row;
-use crate::audit::{Entry, Kind, Source, outbox};
+use crate::audit::Entry;
 use crate::cli::{RowFormat, SqlArgs};
 use crate::data::{DataDirectory, make_directory};
-use crate::database::{Database, DatabaseError};
+use crate::database::Database;
 use crate::index::query_settings;
 
 /// Executes a query over the store as it is now, and prints its rows as they come.
@@ -21,7 +21,9 @@ use crate::index::query_settings;
 /// There is no store, or the query fails.
 pub fn run(args: &SqlArgs, out: &mut impl Write) -> anyhow::Result<()> {
     let data = DataDirectory::existing(&args.data.directory)?;
-    record(&data, &args.sql).context("cannot record the query, so it is not executed")?;
+    Database::open(&data.database())
+        .and_then(|database| Entry::asked_by_command("sql", "SQL", &args.sql).store(&database))
+        .context("cannot record the query, so it is not executed")?;
     let snapshot = Reader::snapshot(&data.store())?;
     let settings = Settings { workers: 1, waiting: 1, ..query_settings(&data)? };
     make_directory(&settings.temp_dir)?;
@@ -49,14 +51,6 @@ pub fn run(args: &SqlArgs, out: &mut impl Write) -> anyhow::Result<()> {
         Some(error) => Err(error).context("cannot print the rows"),
         None => Ok(()),
     }
-}
-
-/// The hub's own log gets it from the database.
-fn record(data: &DataDirectory, sql: &str) -> Result<(), DatabaseError> {
-    let mut entry = Entry::new(Kind::Statement, "", Source::command("sql"));
-    (entry.command, entry.text) = ("SQL".to_owned(), Some(sql.to_owned()));
-    let database = Database::open(&data.database())?;
-    database.write(|transaction| outbox::put(transaction, &entry))
 }
 
 fn print(

@@ -34,12 +34,6 @@ impl Operation {
         Self { method, path, about: String::new(), json }
     }
 
-    /// Another method than that of [`Operation::new`].
-    pub fn method(mut self, method: &'static str) -> Self {
-        self.method = method;
-        self
-    }
-
     /// Details.
     pub fn about(mut self, text: &str) -> Self {
         self.about = text.to_owned();

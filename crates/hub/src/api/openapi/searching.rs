@@ -9,16 +9,20 @@ use crate::roles::Role;
 
 pub const SEARCH: [Role; 2] = [Role::Viewer, Role::Auditor];
 
-/// A request about records: its parameters and errors.
+/// A request that asks for records.
 pub fn about_records(path: &'static str, id: &str, summary: &str) -> Operation {
+    request(("get", path), id, summary).roles(&SEARCH)
+}
+
+/// A request about records: its parameters and errors.
+fn request(at: (&'static str, &'static str), id: &str, summary: &str) -> Operation {
     let time = "RFC 3339, `now`, or before now: -90s, -15m, -2h, -7d, -1w";
     let servers = json!({
         "type": "array",
         "items": {"type": "string"},
         "description": "only these; can be repeated",
     });
-    Operation::new(("get", path), "search", id, summary)
-        .roles(&SEARCH)
+    Operation::new(at, "search", id, summary)
         .query("from", text(&format!("first instant: {time}")))
         .query("to", text("the end, not included; the same forms"))
         .query("server", servers)
@@ -116,8 +120,7 @@ fn sql() -> Operation {
 fn export() -> Operation {
     let about = "What the search finds, with the parts of the sealed logs that prove it: \
         docs/specs/evidence.md. `tacho verify` checks it.";
-    about_records("/api/v1/export", "export", "An evidence bundle")
-        .method("post")
+    request(("post", "/api/v1/export"), "export", "An evidence bundle")
         .about(about)
         .roles(&[Role::Auditor])
         .errors(&[Code::NotFound, Code::Unavailable, Code::DiskFull])

@@ -54,12 +54,9 @@ pub fn operations() -> Vec<Operation> {
         new(("delete", "/api/v1/session"), "signOut", "Sign out")
             .roles(&Role::ALL)
             .empty(204, "the session has ended"),
-        new(("get", "/api/v1/me"), "me", "Who a request is from").roles(&Role::ALL).answer(
-            200,
-            "account or token",
-            JSON,
-            named("Me"),
-        ),
+        new(("get", "/api/v1/me"), "me", "The account or token of the request")
+            .roles(&Role::ALL)
+            .answer(200, "account or token", JSON, named("Me")),
     ]
 }
 
