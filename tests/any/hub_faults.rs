@@ -9,16 +9,15 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use serde_json::Value;
 use tacho_tests::hub::{Hub, HubClient, Process};
-use tacho_tests::log::{Line, TagCounter, file_names};
+use tacho_tests::log::file_names;
 use tacho_tests::proxy::{Fault, Proxy};
 use tacho_tests::tagged::Tally;
 use tacho_tests::verdict::Verdict;
 use tacho_tests::wait;
 
 use crate::crash::rounds;
-use crate::scene::{Scene, start_paced_load};
+use crate::scene::{Scene, Summary, start_paced_load};
 
 /// Name of the server in the hubs.
 const SERVER: &str = "db1";
@@ -83,34 +82,19 @@ fn directory(scene: &Scene, name: &str) -> std::path::PathBuf {
     scene.server.directory().join(name)
 }
 
-/// Waits until the hub has searched and verified all that it has.
-fn wait_for(client: &HubClient) -> Value {
-    let mut state = Value::Null;
-    wait::until("the hub has indexed and verified everything", || {
-        state = client.server(SERVER).ok().flatten().unwrap_or_default();
-        state["landed_seq"].is_u64()
-            && state["indexed_seq"] == state["landed_seq"]
-            && state["verified_to_seq"] == state["landed_seq"]
-    });
-    state
-}
-
 /// Everything that must be true of a hub after the last byte was acknowledged.
-fn check(hub: &Hub, scene: &Scene, tally: &Tally, run: &str, lines: u64) {
+fn check(hub: &Hub, scene: &Scene, tally: &Tally, run: &str, summary: &Summary) {
     let client = hub.client("auditor").expect("a token");
-    let state = wait_for(&client);
-    assert_eq!((&state["records"], &state["seal"]), (&lines.into(), &"sealed".into()), "{state}");
-    let mut tags = TagCounter::new(run);
-    let found = client.records(SERVER, &format!("\"id:{run}-\""), |record| {
-        let text = record.to_string();
-        let line: Line = serde_json::from_str(&text)?;
-        tags.see(&line);
-        Ok(())
-    });
-    found.expect("an answer");
-    let verdict = Verdict::new(tally, &tags.finish());
-    // Scene::finish says which of those that are missing in the log itself are excused.
+    let state = client.wait_until_complete(SERVER);
+    assert_eq!(
+        (&state["records"], &state["seal"]),
+        (&summary.lines.into(), &"sealed".into()),
+        "{state}"
+    );
+    let verdict = Verdict::new(tally, &client.tags(SERVER, run).expect("an answer"));
     assert!(verdict.duplicate.is_empty() && verdict.unknown.is_empty(), "{verdict}");
+    // Those that the log itself does not have, which Scene::finish excuses.
+    assert_eq!(verdict.missing.len(), summary.unannounced, "{verdict}");
     assert_eq!(state["generation"], 1, "nothing contradicts: {state}");
     assert_same(&scene.log_directory(), &hub.data().join("replica").join(SERVER).join("1"));
     let alerts = client.get("/api/v1/alerts", &[]).expect("an answer").to_string();
@@ -201,7 +185,7 @@ fn everything_dies_and_nothing_is_lost() {
     let answers = watcher.stop();
     println!("deaths of server, shipper, hub, query process: {deaths:?}; {answers} answers");
     assert!(answers > 0, "the watcher was answered");
-    check(&central.hub, &scene, &tally, "hub", summary.lines);
+    check(&central.hub, &scene, &tally, "hub", &summary);
 }
 
 /// A network that is slow, cuts connections in the middle of a body, and hangs.
@@ -238,7 +222,7 @@ fn a_bad_network_loses_and_doubles_nothing() {
     let summary = scene.finish(&tally, "net");
     shipper.stop().expect("acknowledges the rest");
     hub.ship_once(&scene.log_directory(), SERVER).expect("nothing is left");
-    check(&hub, &scene, &tally, "net", summary.lines);
+    check(&hub, &scene, &tally, "net", &summary);
 }
 
 /// One log, two hubs: each has everything, and the death of one does not concern the other.
@@ -267,6 +251,6 @@ fn two_hubs_have_everything() {
     for (hub, shipper) in [&one, &two].into_iter().zip(&mut shippers) {
         shipper.stop().expect("acknowledges the rest");
         hub.ship_once(&scene.log_directory(), SERVER).expect("nothing is left");
-        check(hub, &scene, &tally, "two", summary.lines);
+        check(hub, &scene, &tally, "two", &summary);
     }
 }

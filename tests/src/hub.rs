@@ -11,7 +11,9 @@ use anyhow::{Context as _, Result, bail, ensure};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use crate::build_directory;
+use crate::log::{Line, TagCounter};
+use crate::verdict::TagCounts;
+use crate::{build_directory, wait};
 
 /// Longest time for one request.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
@@ -315,6 +317,37 @@ impl HubClient {
                 None => return Ok(()),
             }
         }
+    }
+
+    /// How often each tagged statement of a run is found.
+    ///
+    /// # Errors
+    /// A request fails, or a record has an unknown form.
+    pub fn tags(&self, server: &str, run: &str) -> Result<TagCounts> {
+        let mut tags = TagCounter::new(run);
+        self.records(server, &format!("\"id:{run}-\""), |record| {
+            let text = record.to_string();
+            let line: Line = serde_json::from_str(&text)?;
+            tags.see(&line);
+            Ok(())
+        })?;
+        Ok(tags.finish())
+    }
+
+    /// Waits until the hub has indexed and verified all that it has of a server; its state then.
+    ///
+    /// # Panics
+    /// It never has.
+    pub fn wait_until_complete(&self, server: &str) -> Value {
+        let mut state = Value::Null;
+        wait::until("the hub has indexed and verified everything", || {
+            // A hub that starts does not answer yet.
+            state = self.server(server).ok().flatten().unwrap_or_default();
+            state["landed_seq"].is_u64()
+                && state["indexed_seq"] == state["landed_seq"]
+                && state["verified_to_seq"] == state["landed_seq"]
+        });
+        state
     }
 
     /// The state of a server; `None`: the hub does not know it.

@@ -10,10 +10,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result};
 use tacho_tests::client::{Conn, Queryable as _};
 use tacho_tests::hub::{Hub, HubClient, Process};
-use tacho_tests::log::{Line, TagCounter};
 use tacho_tests::tagged::Tally;
 use tacho_tests::verdict::Verdict;
-use tacho_tests::wait;
 
 use crate::RUN;
 
@@ -84,23 +82,8 @@ impl Central {
         // It ends when everything is acknowledged, and with what it cannot ship as an error.
         self.shipper.stop()?;
         self.hub.ship_once(log_directory, SERVER)?;
-        let mut server = None;
-        wait::until("the hub has searched all that it has", || {
-            server = self.client.server(SERVER).ok().flatten();
-            server.as_ref().is_some_and(|server| {
-                server["indexed_seq"] == server["landed_seq"]
-                    && server["verified_to_seq"] == server["landed_seq"]
-            })
-        });
-        let server = server.context("the hub does not know the server")?;
-        let mut tags = TagCounter::new(RUN);
-        self.client.records(SERVER, &format!("\"id:{RUN}-\""), |record| {
-            let text = record.to_string();
-            let line: Line = serde_json::from_str(&text)?;
-            tags.see(&line);
-            Ok(())
-        })?;
-        let verdict = Verdict::new(tally, &tags.finish());
+        let server = self.client.wait_until_complete(SERVER);
+        let verdict = Verdict::new(tally, &self.client.tags(SERVER, RUN)?);
         let records = server["records"].as_u64().context("a number of records")?;
         let is_verified = server["seal"] == "sealed";
         let mut problems = Vec::new();
