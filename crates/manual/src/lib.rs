@@ -38,6 +38,33 @@ impl Manual {
         with_subcommands(&self.command)
     }
 
+    /// What is wrong with the facts: commands without them, facts of no command, and pages of this
+    /// command line that are named and do not exist.
+    #[must_use]
+    pub fn faults(&self) -> Vec<String> {
+        let names: Vec<&str> = self.commands().into_iter().map(page::name).collect();
+        let main = self.command.get_name();
+        let mut faults = Vec::new();
+        for name in &names {
+            let count = self.pages.iter().filter(|page| page.name == *name).count();
+            if count != 1 {
+                faults.push(format!("{name} has facts {count} times"));
+            }
+        }
+        for page in self.pages {
+            if !names.contains(&page.name) {
+                faults.push(format!("{} is no command", page.name));
+            }
+            for other in page.see_also {
+                let is_ours = *other == main || other.starts_with(&format!("{main}-"));
+                if *other == page.name || is_ours && !names.contains(other) {
+                    faults.push(format!("{} names {other}", page.name));
+                }
+            }
+        }
+        faults
+    }
+
     /// Writes one page per subcommand into `directory`, or the main page to stdout.
     ///
     /// # Errors
@@ -74,4 +101,24 @@ fn write_out(bytes: &[u8]) -> io::Result<()> {
     let mut out = io::stdout().lock();
     out.write_all(bytes)?;
     out.flush()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn facts_of_other_commands_are_faults() {
+        const NONE: Facts =
+            Facts { name: "x", examples: &[], files: &[], see_also: &[], guide: "" };
+        const PAGES: &[Facts] = &[
+            Facts { see_also: &["x-sub", "x-gone", "other", "x"], ..NONE },
+            Facts { name: "x-old", ..NONE },
+        ];
+        let command = Command::new("x").subcommand(Command::new("sub"));
+        assert_eq!(
+            Manual::new(command, PAGES).faults(),
+            ["x-sub has facts 0 times", "x names x-gone", "x names x", "x-old is no command"]
+        );
+    }
 }
