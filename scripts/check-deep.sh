@@ -19,13 +19,12 @@ cd "$(dirname "$0")/.."
 all=(deny miri fuzz asan asan-mysql-9.7 pauses crash deb deb-mysql-9.7 deb-mysql-8.0)
 checks=("${@:-${all[@]}}")
 
-run() {
+# goals CHECK: the arguments of make.
+goals() {
     case $1 in
-        deny | miri | fuzz | crash) make "$1" ;;
-        asan | pauses) make "test-$1" ;;
-        deb) make test-deb ;;
-        asan-*) make test-asan "SERVER=${1#*-}" ;;
-        deb-*) make test-deb "SERVER=${1#*-}" ;;
+        deny | miri | fuzz | crash) echo "$1" ;;
+        asan | pauses | deb) echo "test-$1" ;;
+        asan-* | deb-*) echo "test-${1%%-*} SERVER=${1#*-}" ;;
     esac
 }
 
@@ -35,20 +34,10 @@ for check in "${checks[@]}"; do
         exit 2
     }
 done
-mkdir -p build/deep
-summary=()
-failed=0
+export TACHO_STEPS=build/deep
+scripts/steps.sh begin
 for check in "${checks[@]}"; do
-    begin=$SECONDS
-    echo "check-deep.sh: $check (build/deep/$check.log)" >&2
-    if run "$check" >"build/deep/$check.log" 2>&1 </dev/null; then
-        result=passed
-    else
-        result=FAILED
-        failed=1
-    fi
-    summary+=("$(printf '%-14s %s  %5d s' "$check" "$result" $((SECONDS - begin)))")
-    echo "${summary[-1]}" >&2
+    # shellcheck disable=SC2046 # several arguments
+    scripts/steps.sh run "$check" make $(goals "$check")
 done
-printf '%s\n' "${summary[@]}"
-exit "$failed"
+scripts/steps.sh show

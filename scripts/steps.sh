@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# The steps of make test. Each is run, whatever the result of the others, so that one run reports
-# everything that is wrong. The output of each is in build/steps/NAME.log.
+# The steps of make test and make check-deep. Each is run, whatever the result of the others, so
+# that one run reports everything. The output of each is in build/steps/NAME.log, or in the
+# directory TACHO_STEPS.
 #
 #   scripts/steps.sh begin               a new run: an empty list
 #   scripts/steps.sh run NAME COMMAND    runs a command as the step NAME; TACHO_VERBOSE=1 shows its
@@ -8,7 +9,8 @@
 #   scripts/steps.sh show                prints the list, and the ends of the output of steps that
 #                                        failed; the exit code is 1 if there are some
 set -euo pipefail
-directory=$(dirname "$0")/../build/steps
+cd "$(dirname "$0")/.."
+directory=${TACHO_STEPS:-build/steps}
 list=$directory/list
 # Enough for the failures of a test program, which are at its end.
 tail_lines=200
@@ -32,7 +34,7 @@ show() {
     local name failed
     failed=$(sed -n 's/^FAILED.* //p' "$list")
     for name in $failed; do
-        printf '\n== the end of build/steps/%s.log\n' "$name"
+        printf '\n== the end of %s/%s.log\n' "$directory" "$name"
         tail -n "$tail_lines" "$directory/$name.log"
     done
     printf '\n== steps\n'
@@ -42,7 +44,6 @@ show() {
 
 case ${1:-} in
     begin)
-        rm -rf "$directory"
         mkdir -p "$directory"
         : >"$list"
         ;;
