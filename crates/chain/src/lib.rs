@@ -27,6 +27,7 @@ pub mod entry;
 pub mod hash;
 pub mod key;
 pub mod key_file;
+mod known;
 pub mod note;
 pub mod proof;
 pub mod sidecar;

@@ -1,10 +1,11 @@
 //! The keys of a log: from its root, epoch by epoch.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use super::finding;
 use crate::entry::{Epoch, EpochReason};
 use crate::key::VerifierKey;
+use crate::known::KnownKeys;
 use crate::note::Note;
 use crate::sidecar::{Entry, Meaning};
 use crate::verify::{Finding, State};
@@ -16,8 +17,8 @@ const FINDINGS_MAX: usize = 1000;
 #[derive(Debug)]
 pub struct Keys {
     trusted: Vec<VerifierKey>,
-    /// Keys of epochs that a trusted root leads to, by their id.
-    known: HashMap<[u8; 4], Vec<VerifierKey>>,
+    /// Keys of epochs that a trusted root leads to.
+    known: KnownKeys,
     files: BTreeMap<String, FileKeys>,
     last: Option<String>,
     findings: Vec<Finding>,
@@ -40,7 +41,7 @@ impl Keys {
     pub fn new(trusted: Vec<VerifierKey>) -> Self {
         Self {
             trusted,
-            known: HashMap::new(),
+            known: KnownKeys::default(),
             files: BTreeMap::new(),
             last: None,
             findings: Vec::new(),
@@ -91,7 +92,7 @@ impl Keys {
         self.declared(&epoch);
         let is_believed = self.is_signed(&epoch, &note);
         if is_believed {
-            self.known.entry(epoch.key.id()).or_default().push(epoch.key.clone());
+            self.known.add(&epoch.key);
         }
         self.last = Some(epoch.file.clone());
         self.files.insert(epoch.file.clone(), FileKeys { bytes, epoch: *epoch, is_believed });
@@ -109,7 +110,7 @@ impl Keys {
         let (key, number, is_path_believed) = if epoch.reason.is_by_root() {
             (Some(epoch.root.clone()), 1, true)
         } else if !epoch.reason.continues() {
-            let key = self.known_key(note);
+            let key = self.known.signer(note);
             if key.is_none() {
                 let text = "the key that has signed its epoch is missing";
                 self.say(State::Gap, &epoch.file, None, text);
@@ -146,11 +147,6 @@ impl Keys {
             return false;
         }
         is_path_believed && is_root_trusted
-    }
-
-    fn known_key(&self, note: &Note) -> Option<VerifierKey> {
-        let keys = self.known.get(&note.key_id)?;
-        keys.iter().find(|key| note.is_by(key)).cloned()
     }
 
     /// Breaks that the recorder itself declares.

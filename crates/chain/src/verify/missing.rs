@@ -1,6 +1,5 @@
 //! Log files that are not here, while their sidecars are; and a walk that continues later.
 
-use std::collections::HashMap;
 use std::mem::take;
 
 use super::Directory;
@@ -11,6 +10,7 @@ use super::walk::{Before, Walk};
 use crate::entry::CheckpointReason;
 use crate::hash::Hash;
 use crate::key::VerifierKey;
+use crate::known::KnownKeys;
 
 /// A log file that is not here.
 #[derive(Clone)]
@@ -30,7 +30,7 @@ pub struct Memory {
     is_believed: bool,
     signer: Option<VerifierKey>,
     is_signer_believed: bool,
-    known: HashMap<[u8; 4], Vec<VerifierKey>>,
+    known: KnownKeys,
     pub(super) before: Option<Before>,
     ended: Option<CheckpointReason>,
     expected_found: bool,

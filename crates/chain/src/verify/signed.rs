@@ -3,23 +3,17 @@
 use super::report::State;
 use super::walk::{Before, Open, Walk};
 use crate::entry::{Checkpoint, CheckpointReason, Epoch, EpochReason};
-use crate::key::VerifierKey;
 use crate::note::Note;
 
 impl Walk<'_> {
     /// Whether the key of a trusted epoch has signed a note.
     pub fn is_by_known_key(&self, note: &Note) -> bool {
-        self.known_key(note).is_some()
+        self.known.signer(note).is_some()
     }
 
     /// Number of trusted keys that may have signed a note, by its key id.
     pub fn known_keys(&self, note: &Note) -> usize {
-        self.known.get(&note.key_id).map_or(0, Vec::len)
-    }
-
-    fn known_key(&self, note: &Note) -> Option<VerifierKey> {
-        let keys = self.known.get(&note.key_id)?;
-        keys.iter().find(|key| note.is_by(key)).cloned()
+        self.known.count(note)
     }
 
     /// The first entry of a file. `is_closed`: the file before ends with its last checkpoint.
@@ -54,7 +48,7 @@ impl Walk<'_> {
                 self.say(State::Modified, sidecar, line, "an old key begins a new epoch");
             }
             number = epoch.number;
-            signer = self.known_key(note);
+            signer = self.known.signer(note);
         } else {
             is_gap = self.continues(sidecar, line, epoch, is_closed);
             is_believed &= self.is_believed;
@@ -73,8 +67,7 @@ impl Walk<'_> {
         is_believed &= !is_gap;
         self.declared(sidecar, line, epoch);
         if is_believed {
-            let keys = self.known.entry(epoch.key.id()).or_default();
-            keys.push(epoch.key.clone());
+            self.known.add(&epoch.key);
         }
         self.is_believed = is_believed;
         self.is_signer_believed = is_believed;

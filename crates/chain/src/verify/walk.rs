@@ -1,6 +1,5 @@
 //! From file to file along the chain: the existing parts of each, and its entries one by one.
 
-use std::collections::HashMap;
 use std::io::{self, BufReader};
 
 use super::content::Content;
@@ -13,6 +12,7 @@ use crate::SIDECAR_ENDING;
 use crate::entry::CheckpointReason;
 use crate::hash::Hash;
 use crate::key::VerifierKey;
+use crate::known::KnownKeys;
 use crate::sidecar::{Entries, Entry, Meaning};
 
 /// The state that the next entry must continue.
@@ -94,7 +94,7 @@ pub struct Walk<'a> {
     /// Whether `signer` depends on a trusted key.
     pub(super) is_signer_believed: bool,
     /// The keys of all trusted epochs, by their id.
-    pub(super) known: HashMap<[u8; 4], Vec<VerifierKey>>,
+    pub(super) known: KnownKeys,
     pub(super) before: Option<Before>,
     /// Reason of the checkpoint, if that is the newest entry.
     pub(super) ended: Option<CheckpointReason>,
@@ -125,7 +125,7 @@ impl<'a> Walk<'a> {
             is_believed: false,
             signer: None,
             is_signer_believed: false,
-            known: HashMap::new(),
+            known: KnownKeys::default(),
             before: None,
             ended: None,
             expected_found: false,
