@@ -2,6 +2,7 @@
 
 mod mail;
 mod process;
+mod receiver;
 mod sinks;
 mod syslog;
 mod webhook;

@@ -1,37 +1,17 @@
 //! Webhooks: which addresses they may be at, and what is an answer.
 
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpListener;
 use std::thread::JoinHandle;
 
 use serde_json::Value;
 use tacho_hub::alerts::webhook::WebhookFormat;
 
-use crate::{AlertArgs, Hub, file, settings};
+use crate::{AlertArgs, Hub, file, receiver, settings};
 
 /// Answers requests, one after the other, and returns their bodies.
 fn receiver(listener: TcpListener, answers: Vec<&'static str>) -> JoinHandle<Vec<Value>> {
     std::thread::spawn(move || {
-        let answer_one = |answer: &str| {
-            let (stream, _) = listener.accept().unwrap();
-            let mut reader = BufReader::new(&stream);
-            let mut length = 0;
-            loop {
-                let mut line = String::new();
-                reader.read_line(&mut line).unwrap();
-                if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
-                    length = value.trim().parse().unwrap();
-                }
-                if line == "\r\n" {
-                    break;
-                }
-            }
-            let mut body = vec![0; length];
-            reader.read_exact(&mut body).unwrap();
-            (&stream).write_all(answer.as_bytes()).unwrap();
-            serde_json::from_slice(&body).unwrap()
-        };
-        answers.into_iter().map(answer_one).collect()
+        answers.into_iter().map(|text| receiver::answer(&listener, text)).collect()
     })
 }
 

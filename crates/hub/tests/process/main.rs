@@ -4,6 +4,8 @@ mod audit;
 mod examples;
 mod export;
 mod hub;
+#[path = "../alerts/receiver.rs"]
+mod receiver;
 #[path = "../../../chain/tests/support/mod.rs"]
 #[expect(dead_code, reason = "the support of another crate's tests")]
 mod recorder;

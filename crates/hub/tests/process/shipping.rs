@@ -1,6 +1,6 @@
 //! Real shippers to a real hub.
 
-use std::io::{BufRead as _, Read as _, Write as _};
+use std::io::Write as _;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,6 +11,7 @@ use tacho_chain::entry::CheckpointReason;
 use tacho_chain::verify::{self, Options, State};
 
 use crate::hub::{Hub, Shipping, assert_same};
+use crate::receiver;
 use crate::recorder::{Dir, Recorder, sealed};
 
 /// A sealed log on the disk.
@@ -298,24 +299,8 @@ fn alerts_are_sent_to_a_webhook_until_it_takes_them() {
     hub.spawn(&["--webhook", &url, "--webhook-allow-private", "--alert-wait", "0"]);
     // The shipper has ended in order. The first delivery fails.
     for status in ["500 Internal Server Error", "200 OK"] {
-        let (stream, _) = listener.accept().unwrap();
-        let mut reader = std::io::BufReader::new(&stream);
-        let mut length = 0;
-        loop {
-            let mut line = String::new();
-            reader.read_line(&mut line).unwrap();
-            if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
-                length = value.trim().parse().unwrap();
-            }
-            if line == "\r\n" {
-                break;
-            }
-        }
-        let mut body = vec![0; length];
-        reader.read_exact(&mut body).unwrap();
-        let body: Value = serde_json::from_slice(&body).unwrap();
-        assert_eq!(body["alerts"][0]["labels"]["alertname"], "shipper_stopped", "{body}");
         let answer = format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
-        (&stream).write_all(answer.as_bytes()).unwrap();
+        let body = receiver::answer(&listener, &answer);
+        assert_eq!(body["alerts"][0]["labels"]["alertname"], "shipper_stopped", "{body}");
     }
 }
