@@ -236,5 +236,5 @@ fn futures_of(
     body: Vec<u8>,
 ) -> impl futures_core::Stream<Item = Result<Vec<u8>, std::io::Error>> + Send + 'static {
     let pieces: Vec<_> = body.chunks(1 << 16).map(<[u8]>::to_vec).map(Ok).collect();
-    tokio_stream::iter(pieces)
+    futures_util::stream::iter(pieces)
 }
