@@ -6,12 +6,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use axum::body::Body;
 use axum::extract::{Request, State};
-use axum::http::header;
 use axum::middleware::Next;
 use axum::response::Response;
 use tacho_ship::protocol::Code;
 
 use super::ApiError;
+use super::caller::bearer;
 use super::held::Held;
 use super::session::cookie_of;
 use crate::tokens;
@@ -67,8 +67,7 @@ pub async fn limit(
     next: Next,
 ) -> Result<Response, ApiError> {
     let headers = request.headers();
-    let token = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
-    let Some(text) = token.or_else(|| cookie_of(headers)) else {
+    let Some(text) = bearer(headers).or_else(|| cookie_of(headers)) else {
         return Ok(next.run(request).await);
     };
     let slot = simultaneous.take(tokens::hash(text)).ok_or_else(|| {
@@ -107,6 +106,8 @@ mod tests {
         let refused = ask(Some("Bearer a")).await;
         assert_eq!(refused.status(), StatusCode::TOO_MANY_REQUESTS);
         assert_eq!(refused.headers()["retry-after"], "1");
+        let spelled_otherwise = ask(Some("bearer  a")).await;
+        assert_eq!(spelled_otherwise.status(), StatusCode::TOO_MANY_REQUESTS);
         for other in [Some("Bearer b"), None] {
             assert_eq!(ask(other).await.status(), StatusCode::OK);
         }
