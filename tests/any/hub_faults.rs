@@ -1,9 +1,11 @@
 //! `kill -9` of database, shipper, hub and query process at random, under load: in the end the hub
-//! finds each acknowledged statement once, and its copy of the log is byte-identical.
+//! finds each acknowledged statement once, and its copy of the log is byte-identical. It is so
+//! after a bad network, and with a clock that is wrong.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
@@ -78,7 +80,7 @@ impl Watcher {
 }
 
 /// A directory beside the server's, with the hub's data and messages.
-fn directory(scene: &Scene, name: &str) -> std::path::PathBuf {
+fn directory(scene: &Scene, name: &str) -> PathBuf {
     scene.server.directory().join(name)
 }
 
@@ -223,6 +225,76 @@ fn a_bad_network_loses_and_doubles_nothing() {
     shipper.stop().expect("acknowledges the rest");
     hub.ship_once(&scene.log_directory(), SERVER).expect("nothing is left");
     check(&hub, &scene, &tally, "net", &summary);
+}
+
+/// A clock that is set while the hub runs: libfaketime reads the difference from a file.
+struct FakeClock {
+    file: PathBuf,
+}
+
+impl FakeClock {
+    const LIBRARY: &str = "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1";
+
+    fn new(file: PathBuf) -> Self {
+        assert!(Path::new(Self::LIBRARY).exists(), "libfaketime (scripts/setup.sh test)");
+        let clock = Self { file };
+        clock.set("+0");
+        clock
+    }
+
+    /// Difference from the true time, s.
+    fn set(&self, difference: &str) {
+        // By renaming: half a number would be another one.
+        let new = self.file.with_extension("new");
+        fs::write(&new, difference).expect("a file");
+        fs::rename(&new, &self.file).expect("a file");
+    }
+
+    fn environment(&self) -> [(&str, &OsStr); 4] {
+        [
+            ("LD_PRELOAD", Self::LIBRARY.as_ref()),
+            ("FAKETIME_TIMESTAMP_FILE", self.file.as_ref()),
+            ("FAKETIME_NO_CACHE", "1".as_ref()),
+            // As the kernel does: setting the time of day leaves other clocks alone.
+            ("FAKETIME_DONT_FAKE_MONOTONIC", "1".as_ref()),
+        ]
+    }
+}
+
+/// The hub's clock is set an hour forward, then two back, while records arrive.
+#[test]
+fn a_hub_whose_clock_is_wrong_keeps_everything() {
+    let mut scene = Scene::new(&OPTIONS);
+    let clock = FakeClock::new(directory(&scene, "clock"));
+    let hub = Hub::start_with(&directory(&scene, "hub"), &clock.environment()).expect("a hub");
+    let mut shipper = hub.ship(&scene.log_directory(), SERVER).expect("a shipper");
+    let running = start_paced_load(&scene, "clock", PAUSE);
+    let client = hub.client("auditor").expect("a token");
+    let state = || client.server(SERVER).expect("an answer").unwrap_or_default();
+    for (difference, sign) in [("+3600", -1.0), ("-3600", 1.0)] {
+        running.wait_for_more(100);
+        clock.set(difference);
+        // Seen with a heartbeat.
+        wait::until("the hub knows how wrong the clocks are", || {
+            let skew_s = state()["shipper"]["clock_skew_s"].as_f64().unwrap_or_default();
+            (skew_s * sign - 3600.0).abs() < 60.0
+        });
+        let alerts = || client.get("/api/v1/alerts", &[]).expect("an answer").to_string();
+        wait::until("it says so", || alerts().contains("\"clock_skew\""));
+        let alerts = alerts();
+        // Both would be for silence that a clock only pretends.
+        for rule in ["\"silent\"", "\"shipper_silent\"", "\"unsealed_tail\""] {
+            assert!(!alerts.contains(rule), "{alerts}");
+        }
+        assert_eq!(state()["state"], "ok");
+        let before = state()["landed_seq"].as_u64();
+        wait::until("records arrive", || state()["landed_seq"].as_u64() > before);
+    }
+    let tally = running.stop().expect("a tally");
+    let summary = scene.finish(&tally, "clock");
+    shipper.stop().expect("acknowledges the rest");
+    hub.ship_once(&scene.log_directory(), SERVER).expect("nothing is left");
+    check(&hub, &scene, &tally, "clock", &summary);
 }
 
 /// One log, two hubs: each has everything, and the death of one does not concern the other.

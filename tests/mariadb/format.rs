@@ -26,6 +26,8 @@ const JSON: Format = ["PERCONA_JSON", "percona.json", "percona-json"];
 const NEW: Format = ["PERCONA_NEW", "new.xml", "percona-new"];
 const OLD: Format = ["PERCONA_OLD", "old.xml", "percona-old"];
 
+const INSTALL: &str = "INSTALL PLUGIN tacho SONAME 'tacho'";
+
 const HEADER: &str = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<AUDIT>\n";
 const FOOTER: &str = "</AUDIT>\n";
 
@@ -169,12 +171,10 @@ fn equals_the_conversion(format: Format) {
     let _: Result<(), _> = long.join().expect("no panic");
     // It is there soon, not only at the end.
     conn.query_drop("SELECT 'the last one'").expect("an answer");
-    wait::until("it is there", || {
-        stems(&log, format[1]).iter().any(|stem| {
-            let path = log.join(format!("{stem}.{}", format[1]));
-            fs::read_to_string(path).expect("UTF-8").contains("the last one")
-        })
-    });
+    let path = |stem: &String| log.join(format!("{stem}.{}", format[1]));
+    let text = |stem: &String| fs::read_to_string(path(stem)).expect("UTF-8");
+    let has_it = |stem: &String| text(stem).contains("the last one");
+    wait::until("it is there", || stems(&log, format[1]).iter().any(has_it));
     drop(conn);
     server.stop().expect("stopped");
     assert!(stems(&log, "jsonl").len() > 5);
@@ -208,7 +208,6 @@ fn percona_old_equals_the_conversion() {
 
 #[test]
 fn another_format_begins_with_another_file() {
-    const INSTALL: &str = "INSTALL PLUGIN tacho SONAME 'tacho'";
     let mut server = TestServer::builder()
         .option("loose-tacho-rotate-bytes=30000")
         .option("loose-tacho-timestamps=UTC")
@@ -227,9 +226,11 @@ fn another_format_begins_with_another_file() {
     load(&mut conn, "lines alone again");
     conn.query_drop("UNINSTALL PLUGIN tacho").expect("uninstalled");
     drop(conn);
-    let mut conn = server.connect().expect("a connection");
-    wait::until("the plugin can be installed", || conn.query_drop(INSTALL).is_ok());
-    let mut conn = server.connect().expect("a connection");
+    let connect = || server.connect().expect("a connection");
+    wait::until("the plugin can be installed", || connect().query_drop(INSTALL).is_ok());
+    let mut conn = connect();
+    // It has to have started: the file that it continues would get the complete format.
+    written_load(&mut conn, &log, "lines alone after the installation", 1);
     conn.query_drop("SET GLOBAL tacho_format = 'PERCONA_OLD'").expect("an answer");
     drop(conn);
     server.stop().expect("stopped");
@@ -271,7 +272,6 @@ fn another_format_begins_with_another_file() {
 
 #[test]
 fn a_start_continues_the_existing_files() {
-    const INSTALL: &str = "INSTALL PLUGIN tacho SONAME 'tacho'";
     let mut server =
         TestServer::builder().option("loose-tacho-format=CSV").start().expect("a server");
     let mut conn = server.connect().expect("a connection");

@@ -1,5 +1,6 @@
 //! A hub and shippers as processes, and a client of the hub's API.
 
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader};
 use std::net::SocketAddr;
@@ -95,25 +96,34 @@ impl Hub {
     /// # Errors
     /// It does not start.
     pub fn start(directory: &Path) -> Result<Self> {
-        fs::create_dir_all(directory)?;
-        Self::start_at(directory, "127.0.0.1:0")
+        Self::start_with(directory, &[])
     }
 
-    /// Starts it again at the same address, after it was stopped or killed.
+    /// The same with environment variables.
+    ///
+    /// # Errors
+    /// It does not start.
+    pub fn start_with(directory: &Path, environment: &[(&str, &OsStr)]) -> Result<Self> {
+        fs::create_dir_all(directory)?;
+        Self::start_at(directory, "127.0.0.1:0", environment)
+    }
+
+    /// Starts it again at the same address, after it was stopped or killed, without variables.
     ///
     /// # Errors
     /// It does not start.
     pub fn restart(&mut self) -> Result<()> {
         let directory = self.data.parent().context("a directory")?.to_owned();
-        *self = Self::start_at(&directory, &self.address.to_string())?;
+        *self = Self::start_at(&directory, &self.address.to_string(), &[])?;
         Ok(())
     }
 
-    fn start_at(directory: &Path, listen: &str) -> Result<Self> {
+    fn start_at(directory: &Path, listen: &str, environment: &[(&str, &OsStr)]) -> Result<Self> {
         let data = directory.join("data");
         let messages = File::options().create(true).append(true).open(directory.join("hub.err"))?;
         let mut command = hub_command();
         command.arg("serve").arg("--data").arg(&data).args(["--listen", listen]);
+        command.envs(environment.iter().copied());
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(messages);
         let mut process = Process::start("tacho-hub", &mut command)?;
         let stdout = process.child.stdout.take().context("its output")?;

@@ -360,7 +360,8 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_body_that_stalls_ends() {
-        let body = Body::from_stream(futures_util::stream::pending::<Result<Bytes, std::io::Error>>());
+        let body =
+            Body::from_stream(futures_util::stream::pending::<Result<Bytes, std::io::Error>>());
         let error = received(body, 0, 10).await.unwrap_err();
         assert_eq!(error.into_response().status(), StatusCode::SERVICE_UNAVAILABLE);
     }
