@@ -21,7 +21,7 @@ STEP := scripts/steps.sh run
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help build build-mysql run test test-all check-deep test-this lane-crates lane-servers test-server test-mysql test-mtr test-pauses test-asan setup-mysql ui ui-check ui-test deb test-deb lint deny site bench fuzz crash loom proof miri install uninstall clean cargo setup-run setup-test setup-bench
+.PHONY: help build build-mysql run demo test test-all check-deep test-this lane-crates lane-servers test-server test-mysql test-mtr test-pauses test-asan setup-mysql ui ui-check ui-test deb test-deb lint deny site bench fuzz crash loom proof miri install uninstall clean cargo setup-run setup-test setup-bench
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -43,6 +43,9 @@ setup-mysql: setup-test ## Fetch MySQL 9.7 and 8.0 into folders of their own (fo
 
 run: build ## Record a load on a private server, check the log, measure the cost
 	cargo run --release -p tacho-tests --bin tacho-run
+
+demo: build ## Show the web UI with a day of traffic of several servers (ARGS='--listen 127.0.0.1:7780')
+	cargo run --release -p tacho-tests --bin tacho-demo -- $(ARGS)
 
 ifeq ($(SERVER),mariadb)
 test: PASS = smoke

@@ -5,6 +5,7 @@ mod charsets;
 mod command_cases;
 mod commands;
 mod compression;
+mod demo;
 mod encryption;
 mod figures;
 mod files;

@@ -26,6 +26,7 @@
 //! | [`arena`] | the few words of a living arena that a test reads |
 //! | [`hidden`] | secrets that must not be found, names that must |
 //! | [`disk`] | a file system that is full, a device that fails or is slow |
+//! | [`claim`] | the directory of a run |
 //! | [`wait`] | waits for a condition |
 //! | [`paired`] | throughput with and without recording, from alternating blocks |
 //!
@@ -35,6 +36,7 @@
 pub mod arena;
 pub mod audit;
 pub mod benched;
+pub mod claim;
 pub mod converted;
 pub mod crowd;
 pub mod disk;

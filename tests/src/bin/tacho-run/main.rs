@@ -14,7 +14,7 @@ mod check;
 mod hub;
 mod summary;
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -22,8 +22,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::Parser;
-use rustix::fs::{FlockOperation, flock};
 use tacho_sandbox::server::PrivateServer;
+use tacho_tests::claim::claim;
 use tacho_tests::client::{self, Conn, Queryable};
 use tacho_tests::paired::{self, Measured, Plan};
 use tacho_tests::product::Product;
@@ -83,7 +83,7 @@ fn run(arguments: &Arguments) -> Result<bool> {
         None => tacho_tests::build_directory().join("run"),
     };
     let product = Product::wanted()?;
-    let _lock = claim(&directory)?;
+    let _lock = claim(&directory, "server")?;
     let begin = Instant::now();
 
     step(&format!("starting a private {}: {}", product.title, product.install));
@@ -166,29 +166,6 @@ fn start_server(
         .option("innodb-buffer-pool-size=256M")
         .option(product.installation().product().redo_log_option(256))
         .start()
-}
-
-/// Empties the directory and keeps a second run out of it.
-fn claim(directory: &Path) -> Result<File> {
-    let parent = directory.parent().context("the root directory cannot be used for a run")?;
-    fs::create_dir_all(parent)?;
-    let lock_path = directory.with_extension("lock");
-    let lock = File::create(&lock_path).with_context(|| format!("{}", lock_path.display()))?;
-    if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
-        bail!("another run uses {}", directory.display());
-    }
-    if directory.exists() {
-        // Only files of an earlier run are removed.
-        let is_empty = fs::read_dir(directory)?.next().is_none();
-        ensure!(
-            is_empty || directory.join("server").is_dir(),
-            "{} is not the directory of an earlier run",
-            directory.display()
-        );
-        fs::remove_dir_all(directory)?;
-    }
-    fs::create_dir(directory)?;
-    Ok(lock)
 }
 
 /// The load whose every statement must be in the log.
