@@ -131,7 +131,8 @@ Description: central service for the audit logs of Tachograph
  and makes them searchable in a web UI, by an HTTP API and in SQL.
  .
  The service listens on the loopback address until another one is set in
- /etc/default/tacho-hub. The guide is /usr/share/doc/tacho-hub/hub.md.
+ /etc/default/tacho-hub. The guide is hub.md in
+ /usr/share/doc/tacho-hub/docs/guide.
 CONTROL
     pack tacho-hub "$version"
 }

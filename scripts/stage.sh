@@ -39,29 +39,30 @@ stage_command() {
     done
     stage_manual tacho "$share" "$prefix" "$zsh"
 
-    # As they are in the repository, so that their links hold.
-    install -d "$share/doc/tacho"
-    cp README.md ARCHITECTURE.md CONTRIBUTING.md CHANGELOG.md "$share/doc/tacho/"
-    cp -r docs "$share/doc/tacho/"
-    # For the site (scripts/site.sh).
-    rm "$share/doc/tacho/docs/book.toml" "$share/doc/tacho/docs/site.css"
+    stage_documents "$share/doc/tacho"
     find "$share" "$root$prefix/lib/systemd" -type f -exec chmod 644 {} +
-    find "$share/doc/tacho" -type d -exec chmod 755 {} +
+}
+
+# stage_documents DIRECTORY: all guides, as they are in the repository, so that their links hold.
+stage_documents() {
+    install -d "$1"
+    cp README.md ARCHITECTURE.md CONTRIBUTING.md CHANGELOG.md "$1/"
+    cp -r docs "$1/"
+    # For the site (scripts/site.sh).
+    rm "$1/docs/book.toml" "$1/docs/site.css"
+    find "$1" -type d -exec chmod 755 {} +
 }
 
 # stage_hub ROOT PREFIX ZSH: the hub, the library that it loads, its unit, manual and guides.
 stage_hub() {
     local root=$1 prefix=$2 zsh=$3
-    local documents=$root$prefix/share/doc/tacho-hub page
     install -D -m 755 build/bin/tacho-hub "$root$prefix/bin/tacho-hub"
     strip_file "$root$prefix/bin/tacho-hub"
     stage_library build/bin/libduckdb.so "$root" "$prefix/lib/tachograph"
     stage_manual tacho-hub "$root$prefix/share" "$prefix" "$zsh"
-    install -d "$root$prefix/lib/systemd/system" "$documents"
+    install -d "$root$prefix/lib/systemd/system"
     placed "$prefix" <packaging/tacho-hub.service >"$root$prefix/lib/systemd/system/tacho-hub.service"
-    for page in alerts evidence hub roles search web-ui; do
-        cp "docs/guide/$page.md" "$documents/"
-    done
+    stage_documents "$root$prefix/share/doc/tacho-hub"
     find "$root$prefix/share" "$root$prefix/lib/systemd" -type f -exec chmod 644 {} +
 }
 

@@ -10,6 +10,7 @@ mod evidence;
 mod external;
 mod file_privilege;
 mod filter_recipes;
+mod hub_activity;
 mod hub_faults;
 mod identity;
 mod retention_files;

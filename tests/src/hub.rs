@@ -201,6 +201,15 @@ impl Hub {
         Process::start("tacho ship", &mut self.ship_command(url, log_directory, name, &[])?)
     }
 
+    /// As [`Hub::ship`], with more options.
+    ///
+    /// # Errors
+    /// It does not start.
+    pub fn ship_with(&self, log_directory: &Path, name: &str, more: &[&str]) -> Result<Process> {
+        let command = &mut self.ship_command(&self.url(), log_directory, name, more)?;
+        Process::start("tacho ship", command)
+    }
+
     /// Kills the query processes that there are with SIGKILL; their number.
     ///
     /// # Errors

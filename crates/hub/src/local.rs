@@ -132,6 +132,7 @@ impl LocalShippers {
                 // `.shipped` would keep the recorder waiting.
                 retain: false,
                 host: host_name(),
+                activity: None,
                 stop: Arc::clone(&shippers.stop),
                 report: Arc::new(move |text| say(&format!("{name}: {text}"))),
             };

@@ -22,10 +22,10 @@ const PAGES_AND_COMPLETIONS: &[Fact] = &[
     ("/usr/share/bash-completion/completions/tacho-hub", "The completion script for bash."),
     ("/usr/share/man/man1/tacho-hub*.1.gz", "The manual pages."),
 ];
-const HUB: &str = "/usr/share/doc/tacho-hub/hub.md";
-const EVIDENCE: &str = "/usr/share/doc/tacho-hub/evidence.md";
-const ALERTS: &str = "/usr/share/doc/tacho-hub/alerts.md";
-const SEARCH: &str = "/usr/share/doc/tacho-hub/search.md";
+const HUB: &str = "/usr/share/doc/tacho-hub/docs/guide/hub.md";
+const EVIDENCE: &str = "/usr/share/doc/tacho-hub/docs/guide/evidence.md";
+const ALERTS: &str = "/usr/share/doc/tacho-hub/docs/guide/alerts.md";
+const SEARCH: &str = "/usr/share/doc/tacho-hub/docs/guide/search.md";
 
 /// The pages of all commands.
 pub const PAGES: &[Facts] = &[

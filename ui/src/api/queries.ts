@@ -1,5 +1,6 @@
 import { type Params, query, request, requestFile } from "./client.ts";
 import type {
+  Activity,
   Alert,
   AlertState,
   Dimension,
@@ -38,6 +39,9 @@ export const signIn = (body: Credentials) =>
 export const signOut = () => request<void>("DELETE", `${V1}/session`);
 
 export const fetchServers = (signal: AbortSignal) => get<Server[]>("/servers", {}, signal);
+
+export const fetchActivity = (server: string, signal: AbortSignal) =>
+  get<Activity>(`/servers/${encodeURIComponent(server)}/activity`, {}, signal);
 
 export const fetchOverview = (scope: Scope, signal: AbortSignal) =>
   get<Overview>("/overview", scope, signal);

@@ -131,7 +131,31 @@ export interface Server {
   /** What the verification found, the first ones. */
   findings?: string[];
   shipper?: Shipper | null;
+  /** The shipper has an account at the database server, and says what it is doing. */
+  has_activity?: boolean;
   bytes: number;
+}
+
+/** A session of a database server. */
+export interface Process {
+  id: number;
+  user: string;
+  host: string;
+  db: string | null;
+  command: string;
+  time_s: number;
+  state: string | null;
+  digest_text: string | null;
+}
+
+/** What a database server was doing at `ts`. */
+export interface Activity {
+  ts: string;
+  version: string;
+  status: Record<string, string>;
+  processes: Process[];
+  process_count: number;
+  error: string | null;
 }
 
 export interface RecordsPage {

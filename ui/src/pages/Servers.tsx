@@ -1,5 +1,6 @@
 import { createSignal, For, type JSX, Show } from "solid-js";
 import type { Server } from "../api/types.ts";
+import { ActivityPanel } from "../components/ActivityPanel.tsx";
 import { Icon } from "../components/Icon.tsx";
 import { Page } from "../components/Page.tsx";
 import { Empty, ErrorBox, SealBadge, ServerBadge } from "../components/States.tsx";
@@ -178,6 +179,9 @@ function Details(props: { server: Server }) {
         </section>
         <ShipperFacts server={server()} />
       </div>
+      <Show when={server().has_activity}>
+        <ActivityPanel server={server().server} />
+      </Show>
       <For each={server().shipper?.problems ?? []}>
         {(problem) => (
           <p class="warn problem">

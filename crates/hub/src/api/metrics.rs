@@ -60,6 +60,13 @@ pub async fn metrics(
             text.value("shipper_last_seen_seconds", origin.as_str(), since_us as f64 / 1e6);
         }
     }
+    let status = "server_status";
+    text.head(status, "gauge", "A global status variable of a database server, by name.");
+    for (origin, ..) in &origins {
+        for (name, value) in landing.activity(origin).iter().flat_map(|it| &it.status) {
+            text.labelled(status, origin.as_str(), name, value);
+        }
+    }
     for (name, help) in [
         ("landed_seq", "Number of the last record that has landed."),
         ("verified_seq", "Number of the last record under a good signature."),
@@ -95,6 +102,19 @@ impl Text {
     fn head(&mut self, name: &str, kind: &str, help: &str) {
         let _ = writeln!(self.0, "# HELP tacho_hub_{name} {help}");
         let _ = writeln!(self.0, "# TYPE tacho_hub_{name} {kind}");
+    }
+
+    /// A value with a name of its own, unless one of both is from someone who plays tricks.
+    fn labelled(&mut self, metric: &str, server: &str, name: &str, value: &str) {
+        let is_plain =
+            name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_.".contains(&byte));
+        let Some(value) = value.parse().ok().filter(|value: &f64| value.is_finite()) else {
+            return;
+        };
+        if is_plain {
+            let labels = format!("{{server=\"{server}\",name=\"{name}\"}}");
+            let _ = writeln!(self.0, "tacho_hub_{metric}{labels} {value}");
+        }
     }
 
     /// Names of origins need no escapes.

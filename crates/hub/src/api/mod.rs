@@ -3,6 +3,7 @@
 //! | module | requests |
 //! |---|---|
 //! | [`error`] | what an answer with an error looks like |
+//! | [`activity`] | `/api/v1/servers/{server}/activity` |
 //! | [`alerts`] | `/api/v1/alerts` |
 //! | [`audited`] | records what is asked |
 //! | [`export`] | `/api/v1/export`: evidence bundles |
@@ -26,6 +27,7 @@
 //!
 //! Every other path is a page of the web UI ([`crate::ui`]).
 
+pub mod activity;
 pub mod alerts;
 pub mod audited;
 pub mod caller;
@@ -73,6 +75,7 @@ fn routes(state: &AppState) -> Routes {
     Routes::default()
         .get("/metrics", metrics::metrics)
         .get("/api/v1/servers", servers::servers)
+        .get("/api/v1/servers/{server}/activity", activity::activity)
         .get("/api/v1/alerts", alerts::list)
         .post("/api/v1/alerts/{id}/acknowledge", alerts::acknowledge)
         .post("/api/v1/session", session::begin)

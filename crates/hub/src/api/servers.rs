@@ -45,6 +45,8 @@ pub struct Server {
     /// What was found, the first ones.
     findings: Vec<String>,
     shipper: Option<ShipperState>,
+    /// Its shipper says what the database server is doing.
+    has_activity: bool,
     bytes: u64,
 }
 
@@ -90,6 +92,7 @@ pub fn list(state: &AppState, scope: &Scope) -> Result<Vec<Server>, DatabaseErro
     for (origin, view, shippers) in state.ship.landing().origins() {
         let seal = state.verification.seal(&origin);
         let mut known = server(origin.clone(), &view, seal, shippers.newest(), now);
+        known.has_activity = state.ship.landing().activity(&origin).is_some();
         let totals = indexed.get(origin.as_str());
         let current = totals.filter(|totals| u64::from(totals.generation) == view.generation);
         known.indexed_seq = current.map(|totals| totals.seq);
@@ -144,6 +147,7 @@ fn server(
         seal_message: seal.as_ref().map(|seal| seal.message.clone()).unwrap_or_default(),
         findings: seal.map(|seal| seal.findings).unwrap_or_default(),
         shipper: shipper.and_then(shipper_state),
+        has_activity: false,
         bytes: view.bytes,
     }
 }

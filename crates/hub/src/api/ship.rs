@@ -16,7 +16,7 @@ use serde::de::DeserializeOwned;
 use tacho_ship::protocol::answers::NewGeneration;
 use tacho_ship::protocol::names::is_instance;
 use tacho_ship::protocol::{
-    BEFORE_HEADER, BODY_BYTES_MAX, Code, DIGEST_HEADER, ENCODING, FileName, Heartbeat,
+    Activity, BEFORE_HEADER, BODY_BYTES_MAX, Code, DIGEST_HEADER, ENCODING, FileName, Heartbeat,
     HeartbeatAnswer, INSTANCE_HEADER, Origin, PROBLEMS_MAX, REQUEST_JSON_BYTES_MAX, Stored,
 };
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -221,6 +221,7 @@ fn limit(heartbeat: &mut Heartbeat) {
     cut(&mut heartbeat.version);
     cut(&mut heartbeat.host);
     heartbeat.problems.truncate(PROBLEMS_MAX);
+    heartbeat.activity = heartbeat.activity.take().map(Activity::limited);
     for problem in &mut heartbeat.problems {
         cut(&mut problem.code);
         cut(&mut problem.message);

@@ -39,7 +39,8 @@ use std::time::{Duration, Instant};
 use axum::body::Bytes;
 use tacho_ship::protocol::answers::NewGeneration;
 use tacho_ship::protocol::{
-    ContentDigest, FileName, Heartbeat, HeartbeatAnswer, Hints, Origin, OriginState, Stored,
+    Activity, ContentDigest, FileName, Heartbeat, HeartbeatAnswer, Hints, Origin, OriginState,
+    Stored,
 };
 use tokio::sync::{OwnedMutexGuard, OwnedSemaphorePermit, Semaphore};
 
@@ -115,6 +116,8 @@ struct Entry {
     replica: Arc<tokio::sync::Mutex<Replica>>,
     requests: Arc<Semaphore>,
     shippers: Mutex<Shippers>,
+    /// The newest activity of its database server that a shipper sent. Not on the disk.
+    activity: Mutex<Option<Activity>>,
     /// When generations may begin.
     forks_from: Instant,
     /// Readable without waiting for a request.
@@ -319,13 +322,14 @@ impl Landing {
     pub async fn heartbeat(
         &self,
         admission: &Admission,
-        heartbeat: Heartbeat,
+        mut heartbeat: Heartbeat,
         instance: Option<String>,
     ) -> Result<HeartbeatAnswer, Refusal> {
         let entry = Arc::clone(&admission.entry);
         let hints = self.shared.options.hints;
         self.with_replica(admission, move |_, replica| {
             let now = Moment::now();
+            entry.note_activity(heartbeat.activity.take());
             let mut shippers = entry.shippers();
             shippers.heard(instance.as_deref(), heartbeat, now);
             // Without files there is nothing that a second shipper could contradict.
@@ -354,6 +358,13 @@ impl Landing {
         let item =
             |entry: &Arc<Entry>| (entry.origin.clone(), entry.view(), entry.shippers().clone());
         origins.values().map(item).collect()
+    }
+
+    /// What the database server of an origin was doing when its shipper last said so.
+    #[must_use]
+    pub fn activity(&self, origin: &Origin) -> Option<Activity> {
+        let origins = self.shared.origins.read().unwrap_or_else(PoisonError::into_inner);
+        origins.get(origin)?.activity.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Numbers since the start.
@@ -419,7 +430,15 @@ impl Entry {
         let view = RwLock::new(replica.view());
         let replica = Arc::new(tokio::sync::Mutex::new(replica));
         let requests = Arc::new(Semaphore::new(REQUESTS_MAX));
-        Self { origin, replica, requests, shippers: Mutex::default(), forks_from, view }
+        let (shippers, activity) = Default::default();
+        Self { origin, replica, requests, shippers, activity, forks_from, view }
+    }
+
+    /// A shipper without an account says nothing about the one that another one knows.
+    fn note_activity(&self, activity: Option<Activity>) {
+        if activity.is_some() {
+            *self.activity.lock().unwrap_or_else(PoisonError::into_inner) = activity;
+        }
     }
 
     fn shippers(&self) -> std::sync::MutexGuard<'_, Shippers> {

@@ -182,6 +182,7 @@ impl Shipping {
             state: None,
             retain: true,
             host: "test".to_owned(),
+            activity: None,
             stop: Arc::clone(&stop),
             report: Arc::new(move |text| heard.lock().unwrap().push(text.to_owned())),
         };

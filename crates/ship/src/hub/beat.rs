@@ -36,6 +36,7 @@ impl Shipper {
                     message: message.clone(),
                 })
                 .collect(),
+            activity: self.options.activity.as_ref().and_then(|latest| latest()),
         };
         let answer = self.client.heartbeat(&heartbeat)?;
         self.follow(answer.hints);

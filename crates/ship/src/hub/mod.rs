@@ -29,4 +29,4 @@ pub mod shipper;
 
 pub use address::Address;
 pub use client::{Client, ClientError, Options as ClientOptions};
-pub use shipper::{Check, Options, Shipper, Verdict};
+pub use shipper::{Check, LatestActivity, Options, Shipper, Verdict};

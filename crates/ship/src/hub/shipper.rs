@@ -19,7 +19,7 @@ use super::shipped::{self, ShippedLine};
 use crate::protocol::answers::{Contradiction, Hints};
 use crate::protocol::errors::Remedy;
 use crate::protocol::names::Stem;
-use crate::protocol::{BODY_BYTES_MAX, FileName, VERSION};
+use crate::protocol::{Activity, BODY_BYTES_MAX, FileName, VERSION};
 use crate::report::Report;
 use crate::source::compare::{self, Found};
 use crate::source::look::Look;
@@ -32,6 +32,9 @@ const STEP: Duration = Duration::from_millis(50);
 const BATCH_MIN: u32 = 4 << 10;
 const PAUSE_MAX: Duration = Duration::from_secs(300);
 const HEARTBEAT_MAX: u32 = 600;
+
+/// Returns the newest [`Activity`], if there is one.
+pub type LatestActivity = Arc<dyn Fn() -> Option<Activity> + Send + Sync>;
 
 /// Options of a shipper.
 pub struct Options {
@@ -51,6 +54,8 @@ pub struct Options {
     pub retain: bool,
     /// Name of this machine.
     pub host: String,
+    /// Returns what the database server was doing last; never waits for it.
+    pub activity: Option<LatestActivity>,
     /// Set by Ctrl-C.
     pub stop: Arc<AtomicBool>,
     /// Shows messages.

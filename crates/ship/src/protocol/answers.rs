@@ -7,6 +7,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use super::activity::Activity;
 use super::names::{FileName, Origin, Stem};
 use super::{BATCH_BYTES, BATCH_MS, HEARTBEAT_S};
 
@@ -142,6 +143,9 @@ pub struct Heartbeat {
     /// What is wrong, [`super::PROBLEMS_MAX`] at most.
     #[serde(default)]
     pub problems: Vec<Problem>,
+    /// What the database server is doing; `None`: the shipper has no account there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub activity: Option<Activity>,
 }
 
 /// Something that is wrong on the host, and lasts.

@@ -7,14 +7,17 @@
 //! |---|---|
 //! | [`names`] | names of origins and of files, and the paths of requests |
 //! | [`digest`] | the fields `Content-Digest` and `Tacho-Before` |
+//! | [`activity`] | what a database server is doing |
 //! | [`answers`] | JSON of requests and answers |
 //! | [`errors`] | codes of errors, their status, and what a shipper does then |
 
+pub mod activity;
 pub mod answers;
 pub mod digest;
 pub mod errors;
 pub mod names;
 
+pub use activity::{Activity, Process};
 pub use answers::{
     FileState, Heartbeat, HeartbeatAnswer, Hints, NewGeneration, OriginState, Problem, Stored,
 };

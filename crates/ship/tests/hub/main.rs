@@ -68,6 +68,7 @@ impl Bench {
             give_up_after,
             state: Some(self.directory.path().join("state")),
             retain: self.retain,
+            activity: None,
             host: "host".to_owned(),
             stop: Arc::clone(&self.stop),
             report: Arc::new(move |text| said.lock().unwrap().push(text.to_owned())),

@@ -9,6 +9,7 @@ use tacho_ship::protocol::Origin;
 
 use super::log::{IdentityArgs, LogDirectory};
 use super::{duration, size};
+use crate::login::LoginArgs;
 
 /// Shown at the end of `tacho ship --help`.
 const NOTES: &str = "\
@@ -19,6 +20,9 @@ The hub gets the bytes of log files, seals and tombstones, and acknowledges what
 Nothing that is needed is kept on this machine: after a start, tacho asks the hub where to continue.
 Lines are shipped as soon as they are sealed. The file .shipped in the log directory says which log
 files the hub has; the server keeps the others (tacho_retention_unshipped).
+
+With --socket, --host or --defaults-file the hub also shows the status of the server and what its
+sessions do, without literals. The account needs the privilege PROCESS, and nothing else.
 
 Exit code: 0 success; 1 files that could not be shipped, a log that contradicts the hub's copy, or
 --give-up-after has passed (see stderr); 2 wrong usage.";
@@ -75,4 +79,8 @@ pub struct ShipArgs {
     /// Encrypted files.
     #[command(flatten)]
     pub identity: IdentityArgs,
+
+    /// The server whose status and sessions the hub shows.
+    #[command(flatten)]
+    pub server: LoginArgs,
 }

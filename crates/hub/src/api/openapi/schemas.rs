@@ -19,6 +19,7 @@ pub fn all() -> Map<String, Value> {
     for (name, schema) in [
         ("Error", error()),
         ("Server", server()),
+        ("Activity", activity()),
         ("Problem", problem()),
         ("Alert", alert()),
         ("Delivery", delivery()),
@@ -97,6 +98,7 @@ fn server() -> Value {
         ("seal_message", text("the same for people")),
         ("findings", list("what the verification found, the first ones", text(""))),
         ("shipper", nullable(shipper())),
+        ("has_activity", flag("what its database server is doing is known")),
         ("bytes", number("bytes of the generation")),
     ])
 }
@@ -111,6 +113,33 @@ fn shipper() -> Value {
         ("free_bytes", nullable(number("free space of the log directory"))),
         ("clock_skew_s", fraction("its clock minus that of the hub, s")),
         ("problems", list("what is wrong on its host", named("Problem"))),
+    ])
+}
+
+fn activity() -> Value {
+    let process = object([
+        ("id", number("number of the connection")),
+        ("user", text("account")),
+        ("host", text("host of the client, and its port")),
+        ("db", nullable(text("default database"))),
+        ("command", text("`Query`, `Sleep` or another command")),
+        ("time_s", number("how long it has been in this state, s")),
+        ("state", nullable(text("what it is doing"))),
+        ("digest_text", nullable(text("its statement without literals"))),
+    ]);
+    let status = json!({
+        "type": "object",
+        "description": "global status variables, and max_connections",
+        "additionalProperties": {"type": "string"},
+    });
+    object([
+        ("server", text("name of the server")),
+        ("ts", time("when it was asked, by the clock of its host")),
+        ("version", text("its version")),
+        ("status", status),
+        ("processes", list("at most 50 sessions, the longest statements first", process)),
+        ("process_count", number("all sessions")),
+        ("error", nullable(text("why it could not be asked; the rest is empty then"))),
     ])
 }
 

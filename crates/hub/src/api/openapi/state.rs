@@ -33,6 +33,19 @@ pub fn operations() -> Vec<Operation> {
             .roles(&STATE)
             .error(Code::Forbidden)
             .answer(200, "sorted by name", JSON, list("", named("Server"))),
+        new(
+            ("get", "/api/v1/servers/{server}/activity"),
+            "activity",
+            "What a database server is doing",
+        )
+        .about(
+            "As its shipper said last, which needs an account there. Administrators see sessions \
+             without their statements.",
+        )
+        .roles(&STATE)
+        .in_path("server", text("name of the server"))
+        .errors(&[Code::Forbidden, Code::NotFound, Code::BadRequest])
+        .answer(200, "status and sessions", JSON, named("Activity")),
         new(("get", "/api/v1/alerts"), "alerts", "Alerts")
             .about("The newest 1000, also those that are closed.")
             .roles(&STATE)

@@ -1,6 +1,8 @@
 //! `tacho ship`: the log to a hub. `tacho_ship::hub` ships; this module has the command line, the
 //! signals and the messages.
 
+mod activity;
+
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -8,7 +10,9 @@ use std::sync::atomic::AtomicBool;
 use tacho_format::host_name;
 use tacho_logdir::read::content::Access;
 use tacho_logdir::read::line_limit::LINE_BYTES_MAX;
-use tacho_ship::hub::{Check, Client, ClientError, ClientOptions, Options, Shipper, Verdict};
+use tacho_ship::hub::{
+    Check, Client, ClientError, ClientOptions, LatestActivity, Options, Shipper, Verdict,
+};
 use tacho_ship::protocol::Origin;
 
 use crate::cli::ShipArgs;
@@ -26,6 +30,9 @@ pub enum ShipError {
     /// `--identity` is no file with a secret key.
     #[error("{0:#}")]
     Identity(anyhow::Error),
+    /// The login at the database server.
+    #[error("{0:#}")]
+    Login(anyhow::Error),
     /// The directory or the hub.
     #[error("{0}")]
     Other(String),
@@ -40,7 +47,7 @@ pub enum ShipError {
 impl ShipError {
     /// Whether the command line, not the data, is at fault.
     pub fn is_usage(&self) -> bool {
-        matches!(self, Self::Name(_) | Self::Client(_) | Self::Identity(_))
+        matches!(self, Self::Name(_) | Self::Client(_) | Self::Identity(_) | Self::Login(_))
     }
 }
 
@@ -72,6 +79,7 @@ pub fn run(args: &ShipArgs) -> Result<Verdict, ShipError> {
         state: args.state.clone(),
         retain: !args.no_retain,
         host,
+        activity: watch(args)?,
         stop: Arc::clone(&stop),
         report: say::reporter(),
     };
@@ -83,6 +91,15 @@ pub fn run(args: &ShipArgs) -> Result<Verdict, ShipError> {
     }
     signals::catch(&stop).map_err(ShipError::Signal)?;
     shipper.run().map_err(ShipError::Other)
+}
+
+/// Asks the server that is named what it is doing. A run with an end has no use for it.
+fn watch(args: &ShipArgs) -> Result<Option<LatestActivity>, ShipError> {
+    let login = args.server.login().map_err(ShipError::Login)?;
+    if args.once || args.check {
+        return Ok(None);
+    }
+    login.map(activity::watch).transpose().map_err(|error| ShipError::Other(error.to_string()))
 }
 
 fn show(hub: &str, origin: &Origin, check: &Check) -> io::Result<()> {
