@@ -1,5 +1,6 @@
 import { createSignal, For, type JSX, Show } from "solid-js";
 import { useShortcuts } from "../lib/keyboard.ts";
+import { unanswered } from "../lib/resource.ts";
 import { go, href, place } from "../lib/router.ts";
 import { isPaused, setPaused } from "../lib/scope.ts";
 import { createWatch, WatchContext } from "../lib/servers.ts";
@@ -68,6 +69,9 @@ export function Shell(props: { children: JSX.Element }) {
       <a class="skip" href="#main">
         Skip to content
       </a>
+      <Show when={unanswered() > 0}>
+        <div class="waiting" role="progressbar" aria-label="Loading" />
+      </Show>
       <div class="shell">
         <aside class="side">
           <a class="brand" href={href("/")}>

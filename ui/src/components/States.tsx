@@ -1,6 +1,7 @@
 import { type JSX, Show } from "solid-js";
 import { ApiError, UnreachableError } from "../api/client.ts";
 import type { SealState, ServerState } from "../api/types.ts";
+import { sentence } from "../lib/format.ts";
 import { Icon, type IconName } from "./Icon.tsx";
 
 export type Tone = "ok" | "warn" | "bad" | "";
@@ -70,8 +71,7 @@ export function explain(error: Error): string {
   if (error instanceof ApiError && error.status === 403) {
     return "Your role does not permit reading this.";
   }
-  // Messages of the hub are written for logs as well, in lower case.
-  return error.message.charAt(0).toUpperCase() + error.message.slice(1);
+  return sentence(error.message);
 }
 
 export function ErrorBox(props: { error: Error; retry?: () => void }) {

@@ -85,3 +85,7 @@ export function percent(part: number): string {
 export function plural(n: number, one: string, many = `${one}s`): string {
   return `${integer(n)} ${n === 1 ? one : many}`;
 }
+
+/** A message of the hub, which writes them for logs as well, in lower case. Names stay. */
+export const sentence = (text: string) =>
+  /^[a-z]+(?![\w.:'(])/.test(text) ? text.charAt(0).toUpperCase() + text.slice(1) : text;

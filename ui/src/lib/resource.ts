@@ -1,4 +1,12 @@
-import { type Accessor, createEffect, createSignal, on, onCleanup, untrack } from "solid-js";
+import {
+  type Accessor,
+  createEffect,
+  createMemo,
+  createSignal,
+  on,
+  onCleanup,
+  untrack,
+} from "solid-js";
 import { ApiError, isAbort } from "../api/client.ts";
 
 /** The answer to a question that changes: the newest data, and what is going on. */
@@ -17,6 +25,11 @@ interface Options {
   /** Asks again after this many ms while the page is visible. */
   every?: Accessor<number | null>;
 }
+
+/** How many questions of the page have no answer yet. */
+const [unanswered, setUnanswered] = createSignal(0);
+
+export { unanswered };
 
 const RETRY_FIRST_MS = 1000;
 const RETRY_MOST_MS = 10_000;
@@ -93,6 +106,13 @@ export function createQuery<K, T>(
       void ask(question, controller.signal);
     }),
   );
+  const isUnanswered = createMemo(() => loading() && stale());
+  createEffect(() => {
+    if (isUnanswered()) {
+      setUnanswered((count) => count + 1);
+      onCleanup(() => setUnanswered((count) => count - 1));
+    }
+  });
   onCleanup(() => {
     clearTimeout(timer);
     controller?.abort();

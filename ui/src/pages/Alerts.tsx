@@ -7,7 +7,7 @@ import { Page } from "../components/Page.tsx";
 import { Badge, Empty, ErrorBox, type Tone } from "../components/States.tsx";
 import { Text } from "../components/Text.tsx";
 import { toast } from "../components/Toast.tsx";
-import { plural } from "../lib/format.ts";
+import { plural, sentence } from "../lib/format.ts";
 import { recordHref } from "../lib/links.ts";
 import { createQuery } from "../lib/resource.ts";
 import { href, patch, place } from "../lib/router.ts";
@@ -113,12 +113,12 @@ function Item(props: { alert: Alert; acknowledge: () => void }) {
           </Show>
         </div>
         <p class="second">
-          <Text value={alert().message} />
+          <Text value={sentence(alert().message)} />
         </p>
         <p class="muted small num" title={dateTime(parseInstant(alert().first_ts) ?? 0, 3)}>
           {when(alert())} · {alert().rule}
         </p>
-        <Examples examples={alert().examples ?? []} />
+        <Examples alert={alert()} />
         <Deliveries all={alert().deliveries ?? []} />
         <Show when={alert().note}>
           {(note) => (
@@ -174,24 +174,40 @@ function Deliveries(props: { all: Delivery[] }) {
   );
 }
 
-/** A record if the example is one, otherwise its text. */
-function Examples(props: { examples: unknown[] }) {
+/** The records that an alert is about, or the text of its examples. */
+function Examples(props: { alert: Alert }) {
+  const server = () => props.alert.server ?? "";
+  const lost = () => href("/search", { q: "event:lost", server: server(), from: "-7d" });
   return (
-    <For each={props.examples.slice(0, 3)}>
-      {(example) => {
-        const record = example as { server?: unknown; seq?: unknown };
-        if (typeof record?.server === "string" && typeof record.seq === "number") {
-          const to = recordHref({ server: record.server, seq: record.seq });
-          return <a class="link small" href={to}>{`Record ${record.seq} of ${record.server}`}</a>;
-        }
-        const text = typeof example === "string" ? example : JSON.stringify(example);
-        return (
-          <p class="mono small second">
-            <Text value={text} />
-          </p>
-        );
-      }}
-    </For>
+    <>
+      <For each={(props.alert.examples ?? []).slice(0, 3)}>
+        {(example) => {
+          const text = typeof example === "string" ? example : JSON.stringify(example);
+          const seq = /^record (\d+)$/.exec(text)?.[1];
+          return (
+            <Show
+              when={seq !== undefined && server() !== "" && seq}
+              fallback={
+                <p class="mono small second">
+                  <Text value={text} />
+                </p>
+              }
+            >
+              {(seq) => (
+                <a class="link small" href={recordHref({ server: server(), seq: Number(seq()) })}>
+                  {`Record ${seq()}`}
+                </a>
+              )}
+            </Show>
+          );
+        }}
+      </For>
+      <Show when={props.alert.rule === "lost"}>
+        <a class="link small" href={lost()}>
+          Declared losses
+        </a>
+      </Show>
+    </>
   );
 }
 

@@ -48,7 +48,8 @@ export async function startDatabase(): Promise<Database> {
   const server = new Running("mariadbd", [
     ...["--no-defaults", ...user, `--datadir=${data}`, `--socket=${socket}`, `--port=${port}`],
     ...["--bind-address=127.0.0.1", "--skip-name-resolve", `--plugin-dir=${plugins}`],
-    ...["--plugin-load-add=tacho", "--innodb-buffer-pool-size=16M"],
+    ...["--plugin-load-add=tacho", "--tacho-checkpoint-interval-s=1"],
+    "--innodb-buffer-pool-size=16M",
   ]);
   await server.says(/(ready for connections)/);
   const send = async (sql: string, as = "root", db?: string) => {

@@ -1,7 +1,8 @@
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { firstOf, freePort, ROOT, Running, run } from "./processes.ts";
+import type { Server } from "../../src/api/types.ts";
+import { firstOf, freePort, ROOT, Running, run, until } from "./processes.ts";
 
 /** The hub under test, and a shipper that sends it a log directory. */
 export interface Hub {
@@ -10,6 +11,8 @@ export interface Hub {
   link: string;
   /** A token of an auditor. */
   token: string;
+  /** The file with the hub's public key. */
+  keyFile: string;
   start: () => Promise<void>;
   stop: (signal?: NodeJS.Signals) => Promise<void>;
   /** Stops everything and removes the data. */
@@ -51,6 +54,7 @@ export async function startHub(logDirectory: string): Promise<Hub> {
     url,
     link,
     token: await token("auditor"),
+    keyFile: join(data, "hub.pub"),
     start,
     stop: async (signal) => running?.stop(signal),
     end: async () => {
@@ -61,12 +65,23 @@ export async function startHub(logDirectory: string): Promise<Hub> {
   };
 }
 
+/** The command `tacho`. */
+export const tacho = () =>
+  firstOf("tacho (make build)", process.env.TACHO_PROGRAM, `${ROOT}build/bin/tacho`);
+
 function startShipper(logDirectory: string, url: string, tokenFile: string): Running {
-  const program = firstOf(
-    "tacho (make build)",
-    process.env.TACHO_PROGRAM,
-    `${ROOT}build/bin/tacho`,
-  );
   const where = ["--hub", url, "--token-file", tokenFile, "--name", SERVER];
-  return new Running(program, ["ship", logDirectory, ...where]);
+  return new Running(tacho(), ["ship", logDirectory, ...where]);
+}
+
+/** Waits until the seal of everything that has arrived is verified. */
+export async function untilVerified(hub: Hub): Promise<void> {
+  const headers = { Authorization: `Bearer ${hub.token}` };
+  await until("a checkpoint that covers all records", async () => {
+    const answer = await fetch(`${hub.url}/api/v1/servers`, { headers });
+    const servers = (await answer.json()) as Server[];
+    const server = servers.find((one) => one.server === SERVER);
+    const isVerified = server?.landed_seq && server.verified_to_seq === server.landed_seq;
+    return isVerified ? true : undefined;
+  });
 }

@@ -1,8 +1,10 @@
 import assert from "node:assert/strict";
+import { readFileSync, writeFileSync } from "node:fs";
 import { after, before, test } from "node:test";
 import type { Page } from "playwright-core";
 import { HOSTILE } from "./database.ts";
-import { until } from "./processes.ts";
+import { tacho, untilVerified } from "./hub.ts";
+import { run, until } from "./processes.ts";
 import { begin, open, signedIn, type World } from "./world.ts";
 
 let world: World;
@@ -137,6 +139,29 @@ test("searches are saved in the browser", async () => {
   await page.getByRole("button", { name: "Saved searches" }).click();
   await page.getByRole("button", { name: "Reports", exact: true }).click();
   await page.waitForURL(/q=user%3Abatch/);
+});
+
+test("evidence of a search is downloaded, and verified without the hub", async () => {
+  const { page, problems } = await signedIn(world, "/search?q=user:batch&server=db1");
+  await rows(page).first().waitFor();
+  await untilVerified(world.hub);
+  const [download] = await Promise.all([
+    page.waitForEvent("download"),
+    page.getByRole("button", { name: "Export evidence" }).click(),
+  ]);
+  const bundle = await download.path();
+  const verify = (file: string) => run(tacho(), ["verify", file, "--hub-key", world.hub.keyFile]);
+  const proof = await verify(bundle);
+  assert.ok(proof.ok, proof.text);
+  const shown = await page.getByText(/^[\d,]+ records$/).textContent();
+  assert.match(proof.text, new RegExp(`^${shown}, ${shown?.split(" ")[0]} of them proven$`, "m"));
+
+  const changed = `${bundle}.changed`;
+  const bytes = readFileSync(bundle, "latin1");
+  writeFileSync(changed, bytes.replace("SLEEP(0.3)", "SLEEP(0.4)"), "latin1");
+  const refused = await verify(changed);
+  assert.ok(!refused.ok, refused.text);
+  assert.deepEqual(problems, []);
 });
 
 test("hostile text is only text, on every page", async () => {

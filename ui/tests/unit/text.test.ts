@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { bytes, compact, duration, percent, rate } from "../../src/lib/format.ts";
+import { bytes, compact, duration, percent, rate, sentence } from "../../src/lib/format.ts";
 import { oneLine, reveal, revealed } from "../../src/lib/hostile.ts";
 import { tokens } from "../../src/lib/sql.ts";
 
@@ -54,4 +54,11 @@ test("numbers have three digits and a unit", () => {
   assert.equal(rate(0.001), "<0.01");
   assert.equal(percent(0.0001), "<0.1%");
   assert.equal(bytes(4_928_307), "4.70\u2009MiB");
+});
+
+test("messages of the hub become sentences, names stay", () => {
+  assert.equal(sentence("no recorder holds the lock"), "No recorder holds the lock");
+  assert.equal(sentence("tacho_logging was changed"), "tacho_logging was changed");
+  assert.equal(sentence("hub.sqlite: disk full"), "hub.sqlite: disk full");
+  assert.equal(sentence(""), "");
 });

@@ -386,7 +386,7 @@ pub static BUILDS: App = App {
     shapes: &[
         Shape {
             weight: 3,
-            sql: "CREATE TABLE t_{id} (id BIGINT PRIMARY KEY, body TEXT)",
+            sql: "CREATE TABLE t_{small} (id BIGINT PRIMARY KEY, body TEXT)",
             command: "create_table",
             writes: &["t_build"],
             rows: (0, 0),
@@ -395,14 +395,14 @@ pub static BUILDS: App = App {
         },
         Shape {
             weight: 20,
-            sql: "INSERT INTO t_{id} (id, body) VALUES ({id}, '{word}')",
+            sql: "INSERT INTO t_{small} (id, body) VALUES ({id}, '{word}')",
             command: "insert",
             writes: &["t_build"],
             ..CHANGE
         },
         Shape {
             weight: 20,
-            sql: "SELECT body FROM t_{id} WHERE id = {id}",
+            sql: "SELECT body FROM t_{small} WHERE id = {id}",
             reads: &["t_build"],
             rows: (0, 1),
             error: Some((NO_TABLE, 25)),
@@ -410,7 +410,7 @@ pub static BUILDS: App = App {
         },
         Shape {
             weight: 3,
-            sql: "DROP TABLE t_{id}",
+            sql: "DROP TABLE t_{small}",
             command: "drop_table",
             writes: &["t_build"],
             rows: (0, 0),
