@@ -42,9 +42,13 @@ pub async fn list(
         return Err(ApiError::bad_request("state is open, acknowledged or closed"));
     }
     let call = move |database: &_| alerts::list(database, query.state.as_deref());
-    let mut alerts = state.database.call(call).await?;
-    alerts.retain(|alert| is_visible(&caller, alert));
-    Ok(Json(alerts))
+    Ok(Json(visible(&caller, state.database.call(call).await?)))
+}
+
+/// Those that a caller may see.
+pub(super) fn visible(caller: &Caller, mut alerts: Vec<Alert>) -> Vec<Alert> {
+    alerts.retain(|alert| is_visible(caller, alert));
+    alerts
 }
 
 /// `POST /api/v1/alerts/{id}/acknowledge`

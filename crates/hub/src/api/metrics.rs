@@ -7,7 +7,8 @@ use axum::extract::State;
 use axum::http::header;
 use axum::response::IntoResponse;
 
-use super::{ApiError, Caller};
+use super::{ApiError, Caller, servers};
+use crate::alerts::{self, Rule};
 use crate::clock::Moment;
 use crate::landing::free_bytes;
 use crate::state::AppState;
@@ -91,6 +92,26 @@ pub async fn metrics(
             }
         }
     }
+    let servers = servers::list(&state, &caller.scope)?;
+    let servers = servers.iter().filter(|server| caller.may_see(server.origin()));
+    text.head("indexed_seq", "gauge", "Number of the last record that searches find.");
+    text.head("lag_seconds", "gauge", "Age of records that searches do not find yet, at most.");
+    for server in servers {
+        let (indexed_seq, lag_s) = server.indexed();
+        for (name, value) in [("indexed_seq", indexed_seq), ("lag_seconds", lag_s)] {
+            if let Some(value) = value {
+                text.value(name, server.origin().as_str(), value);
+            }
+        }
+    }
+    let call = |database: &_| alerts::list(database, Some("open"));
+    let open = super::alerts::visible(&caller, state.database.call(call).await?);
+    text.head("alerts_open", "gauge", "Alerts that are open and not acknowledged, by rule.");
+    for rule in Rule::ALL {
+        let count = open.iter().filter(|alert| alert.rule == rule.word()).count();
+        let labels = format!("rule=\"{}\",severity=\"{}\"", rule.word(), rule.severity());
+        text.with_labels("alerts_open", &labels, count as f64);
+    }
     Ok(([(header::CONTENT_TYPE, TYPE)], text.0))
 }
 
@@ -104,6 +125,10 @@ impl Text {
         let _ = writeln!(self.0, "# TYPE tacho_hub_{name} {kind}");
     }
 
+    fn with_labels(&mut self, metric: &str, labels: &str, value: f64) {
+        let _ = writeln!(self.0, "tacho_hub_{metric}{{{labels}}} {value}");
+    }
+
     /// A value with a name of its own, unless one of both is from someone who plays tricks.
     fn labelled(&mut self, metric: &str, server: &str, name: &str, value: &str) {
         let is_plain =
@@ -112,8 +137,8 @@ impl Text {
             return;
         };
         if is_plain {
-            let labels = format!("{{server=\"{server}\",name=\"{name}\"}}");
-            let _ = writeln!(self.0, "tacho_hub_{metric}{labels} {value}");
+            let labels = format!("server=\"{server}\",name=\"{name}\"");
+            self.with_labels(metric, &labels, value);
         }
     }
 

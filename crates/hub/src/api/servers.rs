@@ -50,6 +50,20 @@ pub struct Server {
     bytes: u64,
 }
 
+impl Server {
+    /// Its name.
+    #[must_use]
+    pub fn origin(&self) -> &Origin {
+        &self.server
+    }
+
+    /// The last record that searches find, and the age of those that they do not find yet, s.
+    #[must_use]
+    pub fn indexed(&self) -> (Option<f64>, Option<f64>) {
+        (self.indexed_seq.map(|seq| seq as f64), self.lag_s)
+    }
+}
+
 /// What a shipper says of itself.
 #[derive(Debug, Serialize)]
 struct ShipperState {

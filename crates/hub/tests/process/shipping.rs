@@ -199,6 +199,8 @@ fn a_log_is_verified_while_it_arrives() {
     let metrics = hub.get("/metrics", &token);
     assert!(metrics.contains("tacho_hub_verified_seq{server=\"db1\"} 7\n"), "{metrics}");
     assert!(metrics.contains("tacho_hub_seal_ok{server=\"db1\"} 1\n"), "{metrics}");
+    let none = "tacho_hub_alerts_open{rule=\"tampered\",severity=\"critical\"} 0\n";
+    assert!(metrics.contains(none), "{metrics}");
 }
 
 /// The file that follows is empty until there is a line, and its files arrive when the shipper has
