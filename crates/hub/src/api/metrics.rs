@@ -7,8 +7,9 @@ use axum::extract::State;
 use axum::http::header;
 use axum::response::IntoResponse;
 
-use super::{ApiError, Caller, servers};
-use crate::alerts::{self, Rule};
+use super::servers::{self, Server};
+use super::{ApiError, Caller};
+use crate::alerts::{self, Alert, Rule};
 use crate::clock::Moment;
 use crate::landing::free_bytes;
 use crate::state::AppState;
@@ -61,11 +62,10 @@ pub async fn metrics(
             text.value("shipper_last_seen_seconds", origin.as_str(), since_us as f64 / 1e6);
         }
     }
-    let status = "server_status";
-    text.head(status, "gauge", "A global status variable of a database server, by name.");
+    text.head("server_status", "gauge", "A global status variable of a database server, by name.");
     for (origin, ..) in &origins {
         for (name, value) in landing.activity(origin).iter().flat_map(|it| &it.status) {
-            text.labelled(status, origin.as_str(), name, value);
+            text.status(origin.as_str(), name, value);
         }
     }
     for (name, help) in [
@@ -92,26 +92,9 @@ pub async fn metrics(
             }
         }
     }
-    let servers = servers::list(&state, &caller.scope)?;
-    let servers = servers.iter().filter(|server| caller.may_see(server.origin()));
-    text.head("indexed_seq", "gauge", "Number of the last record that searches find.");
-    text.head("lag_seconds", "gauge", "Age of records that searches do not find yet, at most.");
-    for server in servers {
-        let (indexed_seq, lag_s) = server.indexed();
-        for (name, value) in [("indexed_seq", indexed_seq), ("lag_seconds", lag_s)] {
-            if let Some(value) = value {
-                text.value(name, server.origin().as_str(), value);
-            }
-        }
-    }
+    text.of_index(&servers::list(&state, &caller.scope)?, &caller);
     let call = |database: &_| alerts::list(database, Some("open"));
-    let open = super::alerts::visible(&caller, state.database.call(call).await?);
-    text.head("alerts_open", "gauge", "Alerts that are open and not acknowledged, by rule.");
-    for rule in Rule::ALL {
-        let count = open.iter().filter(|alert| alert.rule == rule.word()).count();
-        let labels = format!("rule=\"{}\",severity=\"{}\"", rule.word(), rule.severity());
-        text.with_labels("alerts_open", &labels, count as f64);
-    }
+    text.of_alerts(&super::alerts::visible(&caller, state.database.call(call).await?));
     Ok(([(header::CONTENT_TYPE, TYPE)], text.0))
 }
 
@@ -125,21 +108,42 @@ impl Text {
         let _ = writeln!(self.0, "# TYPE tacho_hub_{name} {kind}");
     }
 
-    fn with_labels(&mut self, metric: &str, labels: &str, value: f64) {
-        let _ = writeln!(self.0, "tacho_hub_{metric}{{{labels}}} {value}");
+    /// How far searches are behind.
+    fn of_index(&mut self, servers: &[Server], caller: &Caller) {
+        self.head("indexed_seq", "gauge", "Number of the last record that searches find.");
+        self.head("lag_seconds", "gauge", "Age of records that searches do not find yet, at most.");
+        for server in servers.iter().filter(|server| caller.may_see(server.origin())) {
+            let (indexed_seq, lag_s) = server.indexed();
+            for (name, value) in [("indexed_seq", indexed_seq), ("lag_seconds", lag_s)] {
+                if let Some(value) = value {
+                    self.value(name, server.origin().as_str(), value);
+                }
+            }
+        }
     }
 
-    /// A value with a name of its own, unless one of both is from someone who plays tricks.
-    fn labelled(&mut self, metric: &str, server: &str, name: &str, value: &str) {
+    fn of_alerts(&mut self, open: &[Alert]) {
+        self.head("alerts_open", "gauge", "Alerts that are open and not acknowledged, by rule.");
+        for rule in Rule::ALL {
+            let count = open.iter().filter(|alert| alert.rule == rule.word()).count();
+            let labels = format!("rule=\"{}\",severity=\"{}\"", rule.word(), rule.severity());
+            self.with_labels("alerts_open", &labels, count as f64);
+        }
+    }
+
+    /// A status variable that is a number. A name with other characters is not one of a server.
+    fn status(&mut self, server: &str, name: &str, value: &str) {
         let is_plain =
             name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_.".contains(&byte));
-        let Some(value) = value.parse().ok().filter(|value: &f64| value.is_finite()) else {
-            return;
-        };
-        if is_plain {
+        let value = value.parse().ok().filter(|value: &f64| value.is_finite());
+        if let (true, Some(value)) = (is_plain, value) {
             let labels = format!("server=\"{server}\",name=\"{name}\"");
-            self.with_labels(metric, &labels, value);
+            self.with_labels("server_status", &labels, value);
         }
+    }
+
+    fn with_labels(&mut self, metric: &str, labels: &str, value: f64) {
+        let _ = writeln!(self.0, "tacho_hub_{metric}{{{labels}}} {value}");
     }
 
     /// Names of origins need no escapes.
