@@ -200,7 +200,7 @@ completes() {
 }
 completions() {
     completes tacho _tacho ta tail
-    completes tacho-hub _tacho-hub rein reindex
+    completes tacho-hub _tacho__hub rein reindex
 }
 units() {
     local unit problems names=(tacho-recorder tacho-ship tacho-syslog tacho-hub)
