@@ -2,15 +2,15 @@
 # The part of test-deb.sh that is about the package tacho-hub: it is sourced there.
 
 hub=
-as_hub() {
-    chroot --userspec=tacho-hub:tacho-hub "$root" env -i PATH=/usr/bin:/bin LC_ALL=C.UTF-8 "$@"
-}
+# An array: a function in the background would be a shell of its own, and get the signal instead.
+hub_user=(chroot --userspec=tacho-hub:tacho-hub "$root" env -i PATH=/usr/bin:/bin LC_ALL=C.UTF-8)
+as_hub() { "${hub_user[@]}" "$@"; }
 
 # As the unit does, except that the port is a free one.
 start_hub() {
     local attempt
     inside install -d -o tacho-hub -g tacho-hub -m 700 /var/lib/tacho-hub
-    as_hub tacho-hub serve --data /var/lib/tacho-hub --listen 127.0.0.1:0 --reserve-mib 16 \
+    "${hub_user[@]}" tacho-hub serve --data /var/lib/tacho-hub --listen 127.0.0.1:0 --reserve-mib 16 \
         >"$work/hub.out" 2>"$work/hub.err" &
     hub=$!
     for attempt in $(seq 300); do
