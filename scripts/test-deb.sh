@@ -70,11 +70,11 @@ packages=(
 lintian --no-cfg --allow-root --fail-on error,warning "${packages[@]}" ||
     fail "lintian has something to say about the packages"
 
-# shellcheck source=scripts/test-deb-hub.sh
-. scripts/test-deb-hub.sh
 
 work=$(mktemp -d /var/tmp/tacho-deb.XXXXXX)
 root=$work/root
+# shellcheck source=scripts/test-deb-hub.sh
+. scripts/test-deb-hub.sh
 server=
 cleanup() {
     local process
