@@ -97,11 +97,11 @@ pub struct Catalogue {
 }
 
 impl Catalogue {
-    /// Opens or creates the catalogue for writing. `None`: it has another format.
+    /// Opens or creates the catalogue for writing. The version that it has, if that is another one.
     ///
     /// # Errors
     /// If the file is damaged or cannot be written.
-    pub fn open(path: &Path) -> rusqlite::Result<Option<Self>> {
+    pub fn open(path: &Path) -> rusqlite::Result<Result<Self, i64>> {
         let mut connection = Connection::open(path)?;
         connection.busy_timeout(Duration::from_secs(10))?;
         connection.pragma_update(None, "journal_mode", "WAL")?;
@@ -112,25 +112,25 @@ impl Catalogue {
             transaction.execute_batch(TABLES)?;
             transaction.pragma_update(None, "user_version", FORMAT)?;
         } else if version != FORMAT {
-            return Ok(None);
+            return Ok(Err(version));
         }
         transaction.commit()?;
-        Ok(Some(Self { connection }))
+        Ok(Ok(Self { connection }))
     }
 
-    /// Opens an existing catalogue for reading, also while another process writes. `None`: it has
-    /// another format.
+    /// Opens an existing catalogue for reading, also while another process writes. The version that
+    /// it has, if that is another one.
     ///
     /// # Errors
     /// If there is none, or it is damaged.
-    pub fn open_existing(path: &Path) -> rusqlite::Result<Option<Self>> {
+    pub fn open_existing(path: &Path) -> rusqlite::Result<Result<Self, i64>> {
         // Not read-only: the first reader of a write-ahead log creates its index.
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = Connection::open_with_flags(path, flags)?;
         connection.busy_timeout(Duration::from_secs(10))?;
         connection.pragma_update(None, "query_only", true)?;
         let version: i64 = connection.query_row("PRAGMA user_version", [], |row| row.get(0))?;
-        Ok((version == FORMAT).then_some(Self { connection }))
+        Ok(if version == FORMAT { Ok(Self { connection }) } else { Err(version) })
     }
 
     /// Reads everything, as of one moment.

@@ -34,7 +34,7 @@ mod source;
 mod store;
 
 pub use answer::{AnswerError, record_json};
-pub use catalogue::{FileKey, OriginTotals, Position};
+pub use catalogue::{FORMAT, FileKey, OriginTotals, Position};
 pub use columns::{COLUMNS, Column, ColumnKind, schema};
 pub use digests::normalised;
 pub use indexer::{Durable, Indexer, IndexerOptions, Report};

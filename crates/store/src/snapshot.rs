@@ -103,9 +103,8 @@ impl Reader {
         let readers = File::create(&path).map_err(StoreError::io(&path))?;
         flock(&readers, FlockOperation::LockShared)
             .map_err(|error| StoreError::io(&path)(error.into()))?;
-        let listing = Catalogue::open_existing(&catalogue)?
-            .ok_or_else(|| StoreError::Missing(dir.to_owned()))?
-            .list()?;
+        let listing =
+            Catalogue::open_existing(&catalogue)?.map_err(StoreError::version(dir))?.list()?;
         let segments = dir.join(SEGMENTS);
         let trash = Arc::new(Trash::default());
         Ok(Snapshot {

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::fs::{FlockOperation, flock};
 
-use crate::catalogue::{Catalogue, FileKey, Listing, OriginTotals, Position};
+use crate::catalogue::{Catalogue, FORMAT, FileKey, Listing, OriginTotals, Position};
 use crate::columns;
 use crate::rollup::{self, Rollups};
 use crate::segment::{self, SegmentError, SegmentInfo};
@@ -20,9 +20,31 @@ pub enum StoreError {
     /// Another process has it open for writing.
     #[error("the store {0} is in use by another process")]
     Locked(PathBuf),
-    /// There is no store, or one of another version.
-    #[error("there is no store of this version in {0}: start the hub, or run `tacho-hub reindex`")]
+    /// There is no store.
+    #[error("there is no store in {0}: start the hub, or run `tacho-hub reindex`")]
     Missing(PathBuf),
+    /// An earlier release has written it.
+    #[error(
+        "the store {path} has version {version}, this release has version {FORMAT}: start the hub, \
+         or run `tacho-hub reindex`"
+    )]
+    Old {
+        /// The directory.
+        path: PathBuf,
+        /// Its version.
+        version: i64,
+    },
+    /// A later release has written it.
+    #[error(
+        "the store {path} has version {version}, this release knows {FORMAT}: use a newer \
+         tacho-hub, or build the store again with `tacho-hub reindex`"
+    )]
+    TooNew {
+        /// The directory.
+        path: PathBuf,
+        /// Its version.
+        version: i64,
+    },
     /// The operating system's error.
     #[error("{path}: {source}")]
     Io {
@@ -47,6 +69,18 @@ pub enum StoreError {
 impl StoreError {
     pub(crate) fn io(path: &Path) -> impl FnOnce(std::io::Error) -> Self + '_ {
         |source| Self::Io { path: path.to_owned(), source }
+    }
+
+    /// The store has another version than that of this release.
+    pub(crate) fn version(dir: &Path) -> impl FnOnce(i64) -> Self + '_ {
+        |version| {
+            let path = dir.to_owned();
+            if version > FORMAT {
+                Self::TooNew { path, version }
+            } else {
+                Self::Old { path, version }
+            }
+        }
     }
 
     pub(crate) fn segment<E: Into<SegmentError>>(path: &Path) -> impl FnOnce(E) -> Self + '_ {
@@ -115,11 +149,12 @@ pub struct Store {
 }
 
 impl Store {
-    /// Opens the store in `dir`, or creates it. A damaged store, or one of another version, is
+    /// Opens the store in `dir`, or creates it. A damaged store, or one of an earlier version, is
     /// emptied, so that the indexer builds it again: see [`rebuilt`](Self::rebuilt).
     ///
     /// # Errors
-    /// If another process has it open, or the directory cannot be written.
+    /// If another process has it open, the directory cannot be written, or a later release has
+    /// written the store.
     pub fn open(dir: &Path) -> Result<Self, StoreError> {
         fs::create_dir_all(dir).map_err(StoreError::io(dir))?;
         let path = dir.join(LOCK);
@@ -130,10 +165,13 @@ impl Store {
             Ok((catalogue, listing)) => Self::opened(dir, held, catalogue, listing, None),
             // The directory cannot be used: what is in it may be in order.
             Err(error @ StoreError::Io { .. }) => Err(error),
+            // To build it again may take hours, which a downgrade by mistake must not cost.
+            Err(error @ StoreError::TooNew { .. }) => Err(error),
             Err(reason) => {
+                let reason = reason_to_clear(&reason);
                 clear(dir)?;
                 let (catalogue, listing) = Self::load(dir)?;
-                Self::opened(dir, held, catalogue, listing, Some(reason.to_string()))
+                Self::opened(dir, held, catalogue, listing, Some(reason))
             }
         }
     }
@@ -141,8 +179,8 @@ impl Store {
     fn load(dir: &Path) -> Result<(Catalogue, Listing), StoreError> {
         let segments = dir.join(SEGMENTS);
         fs::create_dir_all(&segments).map_err(StoreError::io(&segments))?;
-        let mut catalogue = Catalogue::open(&dir.join(CATALOGUE))?
-            .ok_or_else(|| StoreError::Missing(dir.to_owned()))?;
+        let mut catalogue =
+            Catalogue::open(&dir.join(CATALOGUE))?.map_err(StoreError::version(dir))?;
         let listing = catalogue.list()?;
         for info in listing.segments.values() {
             let path = segments.join(segment::file_name(info.id));
@@ -260,7 +298,7 @@ impl Store {
     ) -> Result<Vec<String>, StoreError> {
         // A connection of its own: the indexer does not wait for a large dictionary.
         let catalogue = Catalogue::open_existing(&self.inner.dir.join(CATALOGUE))?;
-        let catalogue = catalogue.ok_or_else(|| StoreError::Missing(self.inner.dir.clone()))?;
+        let catalogue = catalogue.map_err(StoreError::version(&self.inner.dir))?;
         Ok(catalogue.digests_like(&matches, max)?)
     }
 
@@ -384,6 +422,16 @@ fn remove_strangers(segments: &Path, listing: &Listing) -> Result<(), StoreError
         }
     }
     Ok(())
+}
+
+/// Why a store is emptied, for people.
+fn reason_to_clear(reason: &StoreError) -> String {
+    match reason {
+        StoreError::Old { version, .. } => {
+            format!("it has version {version}, this release has version {FORMAT}")
+        }
+        reason => reason.to_string(),
+    }
 }
 
 /// Removes everything but the locks.

@@ -1,14 +1,16 @@
 //! `tacho-hub export`
 
-use std::io::{IsTerminal as _, Write};
+use std::io::Write;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
 use tacho_chain::verify::State;
 use tacho_evidence::check::{self, Options};
 use tacho_evidence::manifest::ByPart;
+use tacho_progress::Progress;
 use tacho_query::{Cancel, Pool, Settings};
+use tacho_ship::words::megabytes;
 use tacho_store::Reader;
 
 use crate::api::filter::parse_time;
@@ -25,8 +27,6 @@ use crate::roles::Scope;
 
 /// How long a query may take.
 const QUERY_TIMEOUT: Duration = Duration::from_secs(3600);
-/// Time between two updates of the progress.
-const PROGRESS_EVERY: Duration = Duration::from_millis(500);
 
 /// Writes a bundle, and checks what it has written.
 ///
@@ -54,16 +54,16 @@ pub fn run(args: &ExportArgs, out: &mut impl Write) -> anyhow::Result<()> {
         .with_context(|| format!("cannot create a file beside {}", args.output.display()))?;
     let sources =
         Sources { data: &data, database: &database, pool: &pool, snapshot: &snapshot, key: &key };
-    let mut progress = Progress::new();
+    let mut progress = Progress::new(true);
     let made = export(&sources, &question, file.as_file(), &Cancel::default(), &mut |bytes| {
-        progress.show(bytes, "written");
+        progress.show(|| format!("{} written", megabytes(bytes, None)));
         true
     })?;
     let options = Options { keys: Vec::new(), hub_key: Some(key.root()) };
     let mut checked = 0;
     let report = check::check(file.as_file(), &options, &mut |bytes| {
         checked += bytes;
-        progress.show(checked, "checked");
+        progress.show(|| format!("{} checked", megabytes(checked, None)));
     });
     progress.end();
     let report = report.context("cannot read the bundle")?;
@@ -114,32 +114,4 @@ fn question(args: &ExportArgs) -> anyhow::Result<Question> {
         bytes_max: args.max_mib.saturating_mul(1 << 20),
         timeout: QUERY_TIMEOUT,
     })
-}
-
-/// Shows the progress on a terminal.
-struct Progress {
-    is_shown: bool,
-    was_shown: bool,
-    shown_at: Instant,
-}
-
-impl Progress {
-    fn new() -> Self {
-        let is_shown = std::io::stderr().is_terminal();
-        Self { is_shown, was_shown: false, shown_at: Instant::now() }
-    }
-
-    fn show(&mut self, bytes: u64, what: &str) {
-        if self.is_shown && self.shown_at.elapsed() >= PROGRESS_EVERY {
-            self.shown_at = Instant::now();
-            self.was_shown = true;
-            eprint!("\r{} MB {what}  ", bytes / 1_000_000);
-        }
-    }
-
-    fn end(&self) {
-        if self.was_shown {
-            eprintln!();
-        }
-    }
 }

@@ -2,15 +2,23 @@
 
 use std::io::Write;
 use std::sync::Arc;
+use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
 use anyhow::Context as _;
+use tacho_progress::Progress;
 
 use crate::cli::DataArgs;
 use crate::data::DataDirectory;
+use crate::index::rebuild::so_far;
 use crate::index::{Index, query_settings};
 use crate::landing::{self, Incident, Landing};
 use crate::say::say;
+
+/// Nothing new lands for so long: everything has.
+const QUIET: Duration = Duration::from_secs(2);
+/// How often the progress is looked at.
+const SHOW_EVERY: Duration = Duration::from_millis(500);
 
 /// Deletes the index, and builds it again from the replica.
 ///
@@ -29,7 +37,7 @@ pub fn run(args: &DataArgs, out: &mut impl Write) -> anyhow::Result<()> {
     let landing = Landing::open(Arc::clone(&data), landing::Options::default(), on_incident)
         .with_context(|| format!("cannot read the replica {}", data.replica().display()))?;
     let index = Index::open(&data, landing.subscribe(), query_settings(&data)?)?;
-    index.finish(Duration::from_secs(2))?;
+    finish(&index)?;
     let report = index.report();
     writeln!(
         out,
@@ -41,4 +49,21 @@ pub fn run(args: &DataArgs, out: &mut impl Write) -> anyhow::Result<()> {
         report.unreadable
     )?;
     Ok(())
+}
+
+/// Waits until everything is indexed, and shows how much is.
+fn finish(index: &Index) -> anyhow::Result<()> {
+    std::thread::scope(|scope| {
+        let (done, is_done) = channel::<()>();
+        scope.spawn(move || {
+            let mut progress = Progress::new(true);
+            while is_done.recv_timeout(SHOW_EVERY) == Err(RecvTimeoutError::Timeout) {
+                progress.show(|| format!("{} indexed", so_far(&index.report())));
+            }
+            progress.end();
+        });
+        let finished = index.finish(QUIET);
+        drop(done);
+        finished
+    })
 }

@@ -4,7 +4,9 @@
 //! | module | contents |
 //! |---|---|
 //! | [`view`] | what of the records a caller may see |
+//! | [`rebuild`] | how far an index is that is built again |
 
+pub mod rebuild;
 pub mod view;
 
 use std::path::PathBuf;
@@ -26,6 +28,7 @@ use crate::api::ApiError;
 use crate::data::DataDirectory;
 use crate::landing::{Landed, Subscription};
 use crate::say::say;
+use rebuild::Rebuild;
 
 /// How long the feeder waits before it looks whether the hub stops.
 const FEED_WAIT: Duration = Duration::from_secs(1);
@@ -95,9 +98,7 @@ impl Index {
         }
         crate::data::make_directory(&settings.temp_dir)?;
         let store = Store::open(&data.store())?;
-        if let Some(reason) = store.rebuilt() {
-            say(&format!("the index is built again from the replica: {reason}"));
-        }
+        let mut rebuild = store.rebuilt().map(Rebuild::begin);
         let (sender, changed) = watch::channel(0);
         let on_change = move || sender.send_modify(|count| *count += 1);
         let options = IndexerOptions { changed: Box::new(on_change), ..Default::default() };
@@ -111,6 +112,7 @@ impl Index {
                     for landed in landed.wait(FEED_WAIT) {
                         notify(&data, &indexer, &landed);
                     }
+                    rebuild.take_if(|rebuild| !rebuild.is_running(&indexer.report()));
                 }
             };
             std::thread::Builder::new().name("tacho-feed".to_owned()).spawn(feed)

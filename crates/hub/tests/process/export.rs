@@ -50,7 +50,7 @@ fn assert_report(report: &Report, state: State, records: u64, proven: u64) -> &M
 }
 
 /// Waits until all records are indexed, and the root key is known.
-fn wait(hub: &Hub, records: u64) {
+pub fn wait(hub: &Hub, records: u64) {
     let token = hub.token(&["--role", "auditor"]);
     let begin = Instant::now();
     let wanted = [format!("\"records\":{records},"), format!("\"verified_to_seq\":{records},")];
@@ -66,7 +66,7 @@ fn wait(hub: &Hub, records: u64) {
     }
 }
 
-fn shipped() -> (Hub, Log) {
+pub fn shipped() -> (Hub, Log) {
     let hub = Hub::start();
     let log = Log::new(sealed());
     Shipping::start(&hub, log.path(), "db1", true).finish();

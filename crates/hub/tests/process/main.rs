@@ -13,6 +13,7 @@ mod recorder;
 mod search;
 mod shipping;
 mod tls;
+mod upgrade;
 
 use hub::{HUB, Hub};
 

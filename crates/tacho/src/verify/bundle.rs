@@ -11,7 +11,7 @@ use tacho_chain::verify::State;
 use tacho_evidence::check::{self, Options, Report};
 use tacho_evidence::manifest::{GenerationPart, Manifest, ServerPart};
 
-use super::{FindingAnswer, Progress, VerifyError, delivered, exit_code, show_findings};
+use super::{FindingAnswer, Verified, VerifyError, delivered, exit_code, show_findings};
 use crate::cli::ReportFormat;
 use crate::say;
 
@@ -77,7 +77,7 @@ pub fn run(
         .with_context(|| format!("cannot open {}", path.display()))
         .map_err(VerifyError)?;
     let bytes = file.metadata().map_or(0, |metadata| metadata.len());
-    let mut progress = Progress::new(bytes, !format.is_json());
+    let mut progress = Verified::new(bytes, !format.is_json());
     let options = Options { keys, hub_key };
     let report = check::check(&file, &options, &mut |bytes| progress.add(bytes))
         .with_context(|| format!("cannot read {}", path.display()))

@@ -4,10 +4,8 @@ mod bundle;
 mod keys;
 
 use std::collections::BTreeMap;
-use std::io::IsTerminal as _;
 use std::path::Path;
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail, ensure};
 use serde::Serialize;
@@ -15,16 +13,15 @@ use tacho_chain::sidecar::{Entries, Meaning};
 use tacho_chain::verify::{self, Directory as _, Finding, Options, Report, State};
 use tacho_logdir::read::content::Identities;
 use tacho_logdir::read::directory::RealDirectory;
+use tacho_progress::Progress;
 use tacho_ship::small_file;
+use tacho_ship::words::megabytes;
 
 use crate::cli::log::LogPath;
 use crate::cli::{CheckpointArgs, VerifyArgs};
 use crate::say;
 
 pub use keys::generate;
-
-/// Time between two updates of the progress.
-const PROGRESS_EVERY: Duration = Duration::from_secs(1);
 
 /// A failure that is not caused by the command line.
 #[derive(Debug, thiserror::Error)]
@@ -156,7 +153,7 @@ pub fn run(args: &VerifyArgs) -> anyhow::Result<ExitCode> {
     }
     ensure!(hub_key.is_none(), "--hub-key is for bundles, and {log} is not a file");
     let directory = open(&log, identities)?;
-    let mut progress = Progress::new(directory.total_bytes(), !args.format.is_json());
+    let mut progress = Verified::new(directory.total_bytes(), !args.format.is_json());
     let options = Options { keys, expect };
     let report = verify::verify(&directory, &options, &mut |bytes| progress.add(bytes))
         .with_context(|| format!("cannot verify {log}"))
@@ -285,35 +282,26 @@ fn show(report: &Report) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Shows the progress on a terminal.
-struct Progress {
+/// How much of a log or a bundle is verified.
+struct Verified {
     total_bytes: u64,
     bytes: u64,
-    is_shown: bool,
-    was_shown: bool,
-    shown_at: Instant,
+    line: Progress,
 }
 
-impl Progress {
-    fn new(total_bytes: u64, wanted: bool) -> Progress {
-        let is_shown = wanted && std::io::stderr().is_terminal();
-        Progress { total_bytes, bytes: 0, is_shown, was_shown: false, shown_at: Instant::now() }
+impl Verified {
+    fn new(total_bytes: u64, is_wanted: bool) -> Self {
+        Self { total_bytes, bytes: 0, line: Progress::new(is_wanted) }
     }
 
     fn add(&mut self, bytes: u64) {
         self.bytes = self.bytes.saturating_add(bytes);
-        if self.is_shown && self.shown_at.elapsed() >= PROGRESS_EVERY {
-            self.shown_at = Instant::now();
-            self.was_shown = true;
-            let [done, total] = [self.bytes, self.total_bytes].map(|b| say::grouped(b / 1_000_000));
-            eprint!("\r{done} MB of {total} MB verified");
-        }
+        let (done, total) = (self.bytes, self.total_bytes);
+        self.line.show(|| format!("{} verified", megabytes(done, Some(total))));
     }
 
-    fn end(&self) {
-        if self.was_shown {
-            eprintln!();
-        }
+    fn end(&mut self) {
+        self.line.end();
     }
 }
 
