@@ -38,6 +38,9 @@ pub enum Command {
     /// Write the records that a search finds, with their proof, into a file for `tacho verify`;
     /// works beside a running hub
     Export(ExportArgs),
+    /// Copy everything that a hub keeps, except the index, to a new directory; works beside a
+    /// running hub
+    Backup(BackupArgs),
     /// Build the index again from the replica; the hub must not run
     Reindex(DataArgs),
     /// Print the completion script of a shell
@@ -143,6 +146,17 @@ pub struct ExportArgs {
     /// Fails if the bundle would have more MiB
     #[arg(long, value_name = "MIB", default_value_t = 8_000)]
     pub max_mib: u64,
+}
+
+/// `tacho-hub backup`
+#[derive(Args, Debug)]
+pub struct BackupArgs {
+    /// Where everything is.
+    #[command(flatten)]
+    pub data: DataArgs,
+    /// New directory for the copy, which is a data directory; an existing one is not overwritten
+    #[arg(short, long, value_name = "DIR")]
+    pub output: PathBuf,
 }
 
 /// How rows are printed.

@@ -6,6 +6,7 @@
 //! | [`alerts`] | alerts of the hub itself |
 //! | [`api`] | the HTTP API: router, errors, who a request is from |
 //! | [`audit`] | the hub's own log: what people do with the hub |
+//! | [`backup`] | copies of the data directory of a running hub |
 //! | [`cli`] | the command line of `tacho-hub` |
 //! | [`commands`] | what the subcommands do |
 //! | [`data`] | the data directory: names, lock, permissions |
@@ -28,6 +29,7 @@ pub mod accounts;
 pub mod alerts;
 pub mod api;
 pub mod audit;
+pub mod backup;
 pub mod cli;
 pub mod clock;
 pub mod commands;

@@ -27,6 +27,7 @@ fn run(cli: &Cli) -> anyhow::Result<()> {
             commands::alert::test(args, &mut std::io::stdout().lock())
         }
         Command::Sql(args) => commands::sql::run(args, &mut std::io::stdout().lock()),
+        Command::Backup(args) => commands::backup::run(args, &mut std::io::stdout().lock()),
         Command::Reindex(args) => commands::reindex::run(args, &mut std::io::stdout().lock()),
         Command::Completions { shell } => {
             tacho_manual::write_completions(*shell, &mut Cli::command())

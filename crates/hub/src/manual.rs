@@ -133,6 +133,16 @@ pub const PAGES: &[Facts] = &[
         guide: EVIDENCE,
     },
     Facts {
+        name: "tacho-hub-backup",
+        examples: &[(
+            "tacho-hub backup --data hub --output /backup/hub-20261126",
+            "Copy a hub while it runs",
+        )],
+        files: &[DATA],
+        see_also: &["tacho-hub", "tacho-hub-serve", "tacho-hub-reindex"],
+        guide: HUB,
+    },
+    Facts {
         name: "tacho-hub-reindex",
         examples: &[("tacho-hub reindex --data hub", "Build the index again")],
         files: &[DATA],

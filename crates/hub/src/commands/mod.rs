@@ -2,6 +2,7 @@
 
 pub mod account;
 pub mod alert;
+pub mod backup;
 pub mod export;
 pub mod reindex;
 pub mod serve;

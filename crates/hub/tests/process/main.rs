@@ -1,6 +1,7 @@
 //! The command `tacho-hub` as a process, with shippers.
 
 mod audit;
+mod backup;
 mod crowd;
 mod examples;
 mod export;

@@ -1,6 +1,7 @@
 //! Lines of a replica are in the store once, and come back as they were.
 
 mod rows;
+mod versions;
 
 use std::fs::{self, OpenOptions};
 use std::io::Write as _;
@@ -199,33 +200,6 @@ fn rows_are_sorted_by_server_and_time() {
     assert_eq!((servers[0].as_str(), servers[79].as_str()), (Some("db1"), Some("db2")));
     assert!(seqs[..40].is_sorted_by_key(|seq| seq.as_u64()));
     assert!(seqs[40..].is_sorted_by_key(|seq| seq.as_u64()));
-}
-
-#[test]
-fn a_store_of_a_later_release_is_left_as_it_is() {
-    let hub = Hub::new();
-    {
-        let store = hub.open();
-        let indexer = start(&store);
-        hub.append(&indexer, "db1", 1, lines(1..=9).as_bytes());
-        indexer.flush();
-    }
-    let path = hub.store_dir().join("catalogue.sqlite");
-    let set = |version: i64| {
-        let connection = rusqlite::Connection::open(&path).unwrap();
-        connection.pragma_update(None, "user_version", version).unwrap();
-    };
-    let current = tacho_store::FORMAT;
-    set(current + 1);
-    let told = format!("has version {}, this release knows {current}", current + 1);
-    let Err(error) = Store::open(&hub.store_dir()) else { panic!("it was opened") };
-    assert!(error.to_string().contains(&told), "{error}");
-    let Err(error) = Reader::snapshot(&hub.store_dir()) else { panic!("it was read") };
-    assert!(error.to_string().contains(&told), "{error}");
-    set(current);
-    let store = hub.open();
-    assert_eq!(store.rebuilt(), None);
-    assert_eq!(store.origins()["db1"].records, 9);
 }
 
 #[test]

@@ -1,0 +1,202 @@
+//! Copies directories and files that others append to.
+
+use std::collections::HashMap;
+use std::fs::{File, FileTimes, OpenOptions};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+use super::Copied;
+use crate::data::{DataError, make_directory};
+
+/// Bytes between two reports of the progress.
+const CHUNK_BYTES: u64 = 32 << 20;
+
+/// Copies, and counts.
+pub struct Copier<'p> {
+    copied: Copied,
+    progress: &'p mut dyn FnMut(u64),
+    /// Files with several names, by device and inode: generations of a log share files.
+    links: HashMap<(u64, u64), PathBuf>,
+}
+
+fn error(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> DataError {
+    let path = path.to_owned();
+    move |source| DataError::Io { what, path, source }
+}
+
+/// Locks, states of processes, and what is not complete yet: a hub makes them again.
+fn is_left_out(name: &str) -> bool {
+    name.starts_with('.')
+}
+
+/// Names of the entries to copy, sidecars first: the lines that a sidecar seals are then never
+/// missing in the copy. None if there is no such directory.
+fn names(directory: &Path) -> Result<Vec<String>, DataError> {
+    let entries = match std::fs::read_dir(directory) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries.map_err(error("read", directory))?,
+    };
+    let mut names = Vec::new();
+    for entry in entries {
+        let name = entry.map_err(error("read", directory))?.file_name().into_string();
+        names.extend(name.ok().filter(|name| !is_left_out(name)));
+    }
+    names.sort_by_key(|name| !name.ends_with(".chain"));
+    Ok(names)
+}
+
+/// Bytes of all files of a directory and of those in it. A file with several names counts once for
+/// each.
+///
+/// # Errors
+/// A directory cannot be read.
+pub fn size(directory: &Path) -> Result<u64, DataError> {
+    let mut bytes = 0;
+    for name in names(directory)? {
+        let path = directory.join(name);
+        match std::fs::symlink_metadata(&path) {
+            Ok(metadata) if metadata.is_dir() => bytes += size(&path)?,
+            Ok(metadata) => bytes += metadata.len(),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(source) => return Err(error("look at", &path)(source)),
+        }
+    }
+    Ok(bytes)
+}
+
+/// Puts everything of the file system that a directory is on to the disk.
+///
+/// # Errors
+/// As syncfs(2).
+pub fn sync(directory: &Path) -> io::Result<()> {
+    Ok(rustix::fs::syncfs(File::open(directory)?)?)
+}
+
+impl<'p> Copier<'p> {
+    /// `progress` gets the bytes that are copied.
+    pub fn new(progress: &'p mut dyn FnMut(u64)) -> Self {
+        Self { copied: Copied::default(), progress, links: HashMap::new() }
+    }
+
+    /// What was copied.
+    #[must_use]
+    pub fn copied(&self) -> Copied {
+        self.copied
+    }
+
+    /// Copies a directory with all that is in it. Files that disappear meanwhile are left out.
+    ///
+    /// # Errors
+    /// Something cannot be read or written.
+    pub fn directory(&mut self, from: &Path, to: &Path) -> Result<(), DataError> {
+        make_directory(to)?;
+        for name in names(from)? {
+            let (from, to) = (from.join(&name), to.join(&name));
+            match std::fs::symlink_metadata(&from) {
+                Ok(metadata) if metadata.is_dir() => self.directory(&from, &to)?,
+                Ok(metadata) if metadata.is_file() => self.file(&from, &to)?,
+                // A hub makes no other entries.
+                Ok(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(source) => return Err(error("look at", &from)(source)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Copies a file as long as it is now.
+    ///
+    /// # Errors
+    /// It cannot be read or written.
+    pub fn file(&mut self, from: &Path, to: &Path) -> Result<(), DataError> {
+        let mut options = OpenOptions::new();
+        options.read(true).custom_flags(rustix::fs::OFlags::NOFOLLOW.bits().cast_signed());
+        let source = match options.open(from) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            source => source.map_err(error("open", from))?,
+        };
+        let metadata = source.metadata().map_err(error("look at", from))?;
+        let id = (metadata.dev(), metadata.ino());
+        if let Some(first) = self.links.get(&id) {
+            return std::fs::hard_link(first, to).map_err(error("make", to));
+        }
+        let mut target = create(to, metadata.mode())?;
+        let mut left = metadata.len();
+        while left > 0 {
+            let part = (&source).take(left.min(CHUNK_BYTES));
+            let bytes = io::copy(&mut { part }, &mut target).map_err(error("copy", from))?;
+            if bytes == 0 {
+                break;
+            }
+            left -= bytes;
+            self.copied.bytes += bytes;
+            (self.progress)(self.copied.bytes);
+        }
+        let modified = metadata.modified().map_err(error("look at", from))?;
+        let times = FileTimes::new().set_modified(modified);
+        target.set_times(times).map_err(error("set the times of", to))?;
+        self.copied.files += 1;
+        if metadata.nlink() > 1 {
+            self.links.insert(id, to.to_owned());
+        }
+        Ok(())
+    }
+
+    /// Writes a secret.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn secret(&mut self, to: &Path, text: &[u8]) -> Result<(), DataError> {
+        create(to, 0o600)?.write_all(text).map_err(error("write", to))?;
+        self.copied.files += 1;
+        self.copied.bytes += text.len() as u64;
+        Ok(())
+    }
+}
+
+fn create(path: &Path, mode: u32) -> Result<File, DataError> {
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true).mode(mode & 0o777);
+    options.open(path).map_err(error("make", path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_keep_their_bytes_links_and_modes() {
+        let root = tempfile::tempdir().unwrap();
+        let (from, to) = (root.path().join("from"), root.path().join("to"));
+        std::fs::create_dir_all(from.join("1")).unwrap();
+        std::fs::create_dir_all(from.join("2")).unwrap();
+        std::fs::write(from.join("1/a.jsonl"), "lines").unwrap();
+        std::fs::hard_link(from.join("1/a.jsonl"), from.join("2/a.jsonl")).unwrap();
+        std::fs::write(from.join(".lock"), "1").unwrap();
+        std::fs::write(from.join("empty"), "").unwrap();
+        let mut seen = 0;
+        let mut progress = |bytes| seen = bytes;
+        let mut copier = Copier::new(&mut progress);
+        copier.directory(&from, &to).unwrap();
+        let copied = copier.copied();
+        assert_eq!((copied.files, copied.bytes), (2, 5));
+        assert_eq!(seen, 5);
+        let inode = |name: &str| std::fs::metadata(to.join(name)).unwrap().ino();
+        assert_eq!(inode("1/a.jsonl"), inode("2/a.jsonl"));
+        assert_eq!(std::fs::read_to_string(to.join("2/a.jsonl")).unwrap(), "lines");
+        assert!(to.join("empty").exists() && !to.join(".lock").exists());
+        assert_eq!(std::fs::metadata(&to).unwrap().mode() & 0o777, 0o700);
+        assert_eq!(size(&from).unwrap(), 10);
+    }
+
+    #[test]
+    fn sidecars_come_before_their_lines() {
+        let root = tempfile::tempdir().unwrap();
+        for name in ["a.jsonl", "a.chain", "b.jsonl", "b.chain"] {
+            std::fs::write(root.path().join(name), "").unwrap();
+        }
+        let names = names(root.path()).unwrap();
+        assert!(names[..2].iter().all(|name| name.ends_with(".chain")), "{names:?}");
+    }
+}
