@@ -1,5 +1,6 @@
 import { For, Show } from "solid-js";
 import type { Proof, RecordAnswer } from "../api/types.ts";
+import { sentence } from "../lib/format.ts";
 import { dateTime, parseInstant } from "../lib/time.ts";
 import { Icon, type IconName } from "./Icon.tsx";
 import { Raw } from "./Raw.tsx";
@@ -73,7 +74,7 @@ export function ProofCard(props: { answer: RecordAnswer }) {
         <div>
           <strong>{verdict().title}</strong>
           <p class="second">
-            <Text value={proof().message || verdict().text} />
+            <Text value={sentence(proof().message || verdict().text)} />
           </p>
         </div>
       </div>
