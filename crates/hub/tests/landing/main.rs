@@ -18,7 +18,7 @@ async fn an_origin_without_files_has_generation_1() {
     assert_eq!(status, StatusCode::OK);
     assert_eq!(body["generation"], 1);
     assert_eq!(body["files"], json!([]));
-    assert_eq!(body["hints"]["batch_bytes"], 262_144);
+    assert_eq!(body["hints"]["batch_bytes"], 1_048_576);
     assert!(!bench.data.path().join("replica/db1").exists());
 }
 

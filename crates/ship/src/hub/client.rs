@@ -24,7 +24,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a hub may take for a step of a request.
 const STEP_TIMEOUT: Duration = Duration::from_secs(30);
 /// Level of compression: more costs the host of a database more than it saves.
-const ZSTD_LEVEL: i32 = 3;
+const ZSTD_LEVEL: i32 = 1;
 /// A token is a line.
 const TOKEN_BYTES_MAX: u64 = 4096;
 /// Longest text of an error that is shown.

@@ -53,7 +53,7 @@ pub const BEFORE_BYTES: u64 = 4096;
 pub const PROBLEMS_MAX: usize = 20;
 
 /// Default of [`Hints::batch_bytes`].
-pub const BATCH_BYTES: u32 = 256 << 10;
+pub const BATCH_BYTES: u32 = 1 << 20;
 /// Default of [`Hints::batch_ms`].
 pub const BATCH_MS: u32 = 200;
 /// Default of [`Hints::heartbeat_s`].

@@ -19,7 +19,7 @@ use super::content::Content;
 use super::look::Look;
 use super::sidecar::{self, Part};
 use crate::protocol::names::Stem;
-use crate::protocol::{BEFORE_BYTES, FileName};
+use crate::protocol::{BEFORE_BYTES, BODY_BYTES_MAX, FileName};
 
 /// How long a whole line waits for its frame.
 pub const GRACE: Duration = Duration::from_secs(60);
@@ -128,7 +128,7 @@ impl Track {
         self.is_locked && (self.lines == 0 || self.lines < self.part.covered)
     }
 
-    /// The next step: at most `budget` bytes of lines.
+    /// The next step: about `budget` bytes of lines at most.
     ///
     /// # Errors
     /// When a file cannot be read.
@@ -227,7 +227,10 @@ impl Track {
         }
         let covered = self.part.covered;
         if self.lines < covered {
-            let count = usize::try_from(covered - self.lines).unwrap_or(budget).min(budget);
+            let count = usize::try_from(covered - self.lines).unwrap_or(usize::MAX);
+            // Up to the end of the frame: the few bytes behind a full body would cost another one.
+            let most = (budget + budget / 4).min(BODY_BYTES_MAX);
+            let count = if count <= most { count } else { budget };
             self.waiting_since = None;
             self.is_stalled = false;
             let portion = self.portion(log, access, count)?;

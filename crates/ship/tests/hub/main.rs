@@ -154,7 +154,7 @@ fn everything_is_shipped_and_nothing_twice() {
 #[test]
 fn a_large_file_goes_in_several_bodies_that_are_compressed() {
     let bench = Bench::new();
-    let lines: Vec<String> = (0..4000)
+    let lines: Vec<String> = (0..20_000)
         .map(|seq| {
             format!("{{\"v\":1,\"seq\":{seq},\"sql\":\"SELECT {seq} {}\"}}\n", "x".repeat(200))
         })

@@ -147,6 +147,14 @@ fn bodies_are_as_large_as_they_may_be() {
 }
 
 #[test]
+fn a_few_bytes_more_than_the_budget_are_no_body_of_their_own() {
+    let mut log = Log::new();
+    log.line("four\n").frame(0);
+    let (shipped, _) = log.ship(&mut track(), 4);
+    assert_eq!(shipped, [pair("jsonl", "four\n"), pair("chain", &log.chain)]);
+}
+
+#[test]
 fn the_bytes_before_a_portion_are_with_it() {
     let mut log = Log::new();
     log.line(&format!("{}\n", "x".repeat(5000))).frame(0).line("two\n").frame(5001);
