@@ -9,7 +9,7 @@ use arrow_schema::{ArrowError, Schema};
 use arrow_select::take::take_record_batch;
 use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
-use parquet::basic::{Compression, ZstdLevel};
+use parquet::basic::{Compression, Encoding, ZstdLevel};
 use parquet::errors::ParquetError;
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::schema::types::ColumnPath;
@@ -100,6 +100,11 @@ fn properties(effort: Effort) -> Result<WriterProperties, ParquetError> {
         // No value repeats.
         let path = ColumnPath::from(name);
         properties = properties.set_column_dictionary_enabled(path, false);
+    }
+    for name in ["seq", "query_id", "offset", "ts"] {
+        // Each value is a little more than the one before: 6 bytes less for each record.
+        let path = ColumnPath::from(name);
+        properties = properties.set_column_encoding(path, Encoding::DELTA_BINARY_PACKED);
     }
     if effort == Effort::Small {
         for name in ["digest", "conn", "user"] {
