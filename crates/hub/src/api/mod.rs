@@ -49,6 +49,7 @@ mod simultaneous;
 pub mod sql;
 pub mod statistics;
 pub mod tail;
+mod windows;
 
 use axum::Router;
 use axum::middleware::{from_fn, from_fn_with_state, map_response};

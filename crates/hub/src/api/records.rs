@@ -13,16 +13,16 @@ use tacho_store::{COLUMNS, ColumnKind, record_json};
 
 use super::ApiError;
 use super::filter::{Filter, sql_time};
+use super::windows::Windows;
 use crate::index::Index;
 use crate::state::AppState;
 
 /// Records of an answer, if `limit` does not say so.
 const LIMIT: u64 = 100;
 const LIMIT_MAX: u64 = 1_000;
-/// A search begins with the newest (or oldest) segments that have about so many records, and
-/// continues with more of them until it has found enough.
-const WINDOW_ROWS: u64 = 200_000;
-
+/// More than an answer has, and than DuckDB would look up one by one (`worker.rs` of
+/// `tacho-query`), which would read all columns of whole files.
+const PAGE_ROWS: u64 = 4_096;
 /// The key of a row: answers are in this order.
 const KEY: [&str; 6] = ["ts", "\"server\"", "coalesce(seq, 0)", "generation", "file", "\"offset\""];
 
@@ -138,8 +138,9 @@ pub fn to_json(
     rows.iter().map(json).collect()
 }
 
-/// Rows in order. The newest (or oldest) segments are searched first, because the range may be
-/// long and the answer short.
+/// Rows in order. The newest (or oldest) ones are searched first, because the range may be long and
+/// the answer short. First their time is found, by the columns of the search alone; then all
+/// columns of that time are read.
 async fn find(
     index: &Index,
     filter: &Filter,
@@ -150,98 +151,51 @@ async fn find(
     let order = KEY.map(|key| if is_descending { format!("{key} DESC") } else { key.to_owned() });
     let order = order.join(", ");
     let (from_us, to_us) = filter.range();
-    let mut window = Window::new(filter, from_us, to_us, cursor.as_ref(), is_descending);
+    let (mut first_us, mut end_us) = (from_us, to_us);
+    match &cursor {
+        Some(cursor) if is_descending => end_us = end_us.min(cursor.0.saturating_add(1)),
+        Some(cursor) => first_us = first_us.max(cursor.0),
+        None => {}
+    }
+    let windows = Windows::new(filter.snapshot.segments(), (first_us, end_us), is_descending);
     let mut found: Vec<Vec<Value>> = Vec::new();
-    while let Some((from_us, to_us)) = window.next_range() {
+    for (from_us, to_us) in windows {
         let mut condition = filter.condition();
         condition += &format!(" AND ts >= {} AND ts < {}", sql_time(from_us), sql_time(to_us));
         if let Some(cursor) = &cursor {
             condition += &format!(" AND {}", cursor.condition(is_descending));
         }
         let rest = wanted - found.len() as u64;
-        let sql = format!("SELECT * FROM records WHERE {condition} ORDER BY {order} LIMIT {rest}");
+        let sql = format!(
+            "SELECT min(ts), max(ts) FROM \
+             (SELECT ts FROM records WHERE {condition} ORDER BY {order} LIMIT {rest})"
+        );
         let request = filter.request_of(sql, from_us, to_us);
+        let times = index.fetch(filter.snapshot.clone(), request).await?.rows;
+        let time = |at| times.first().and_then(|row| row.get(at)).and_then(Value::as_i64);
+        let (Some(first_us), Some(last_us)) = (time(0), time(1)) else {
+            cursor = None;
+            continue;
+        };
+        let sql = format!(
+            "SELECT * FROM records WHERE {condition} AND ts >= {} AND ts <= {} \
+             ORDER BY {order} LIMIT {PAGE_ROWS}",
+            sql_time(first_us),
+            sql_time(last_us)
+        );
+        let mut request = filter.request_of(sql, first_us, last_us.saturating_add(1));
+        request.max_rows = rest;
         let answer = index.fetch(filter.snapshot.clone(), request).await?;
-        if answer.is_truncated {
+        let count = answer.rows.len() as u64;
+        found.extend(answer.rows);
+        if answer.is_truncated && count < rest {
             // Very long statements: fewer records than asked for, and a cursor.
-            found.extend(answer.rows);
             break;
         }
-        found.extend(answer.rows);
         if found.len() as u64 >= wanted {
             break;
         }
         cursor = None;
     }
     Ok(found)
-}
-
-/// Time ranges, one after the other, each with more records than the one before.
-struct Window {
-    /// Earliest and latest time of segments, and their records; the next ones last.
-    segments: Vec<(i64, i64, u64)>,
-    from_us: i64,
-    to_us: i64,
-    rows: u64,
-    is_descending: bool,
-}
-
-impl Window {
-    fn new(
-        filter: &Filter,
-        mut from_us: i64,
-        mut to_us: i64,
-        cursor: Option<&Cursor>,
-        is_descending: bool,
-    ) -> Self {
-        match cursor {
-            Some(cursor) if is_descending => to_us = to_us.min(cursor.0.saturating_add(1)),
-            Some(cursor) => from_us = from_us.max(cursor.0),
-            None => {}
-        }
-        let mut segments: Vec<_> = filter
-            .snapshot
-            .segments()
-            .filter(|it| it.max_ts_us >= from_us && it.min_ts_us < to_us)
-            .map(|it| (it.min_ts_us, it.max_ts_us, it.rows))
-            .collect();
-        if is_descending {
-            segments.sort_unstable_by_key(|&(_, max, _)| max);
-        } else {
-            segments.sort_unstable_by_key(|&(min, ..)| std::cmp::Reverse(min));
-        }
-        Self { segments, from_us, to_us, rows: WINDOW_ROWS, is_descending }
-    }
-
-    fn next_range(&mut self) -> Option<(i64, i64)> {
-        if self.from_us >= self.to_us || self.segments.is_empty() {
-            return None;
-        }
-        let mut rows = 0;
-        let mut edge_us = if self.is_descending { self.to_us } else { self.from_us };
-        while let Some(&(min, max, count)) = self.segments.last() {
-            // Those that begin behind the edge do not widen the window.
-            let is_inside = if self.is_descending { min >= edge_us } else { max < edge_us };
-            if rows >= self.rows && !is_inside {
-                break;
-            }
-            rows += count;
-            edge_us = if self.is_descending { edge_us.min(min) } else { edge_us.max(max + 1) };
-            self.segments.pop();
-        }
-        self.rows = self.rows.saturating_mul(8);
-        let is_last = self.segments.is_empty();
-        let range = if self.is_descending {
-            let from_us = if is_last { self.from_us } else { edge_us.max(self.from_us) };
-            let range = (from_us, self.to_us);
-            self.to_us = from_us;
-            range
-        } else {
-            let to_us = if is_last { self.to_us } else { edge_us.min(self.to_us) };
-            let range = (self.from_us, to_us);
-            self.from_us = to_us;
-            range
-        };
-        Some(range)
-    }
 }
