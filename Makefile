@@ -21,7 +21,7 @@ STEP := scripts/steps.sh run
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help build build-mysql run demo test test-all check-deep test-this lane-crates lane-servers test-server test-mysql test-mtr test-pauses test-asan setup-mysql ui ui-check ui-test deb test-deb lint deny site bench fuzz crash loom proof miri install uninstall clean cargo setup-run setup-test setup-bench
+.PHONY: help build build-mysql run demo test test-all check-deep test-this lane-crates lane-servers test-server test-mysql test-mtr test-pauses test-asan setup-mysql ui ui-check ui-test deb test-deb lint deny site bench bench-hub fuzz crash loom proof miri install uninstall clean cargo setup-run setup-test setup-bench
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -142,6 +142,11 @@ deny: setup-run ## Check licences, bans and sources of third-party crates (the f
 
 bench: build setup-bench ## Run the benchmarks: what recording costs, beside what it may cost
 	bench/run.py
+
+# The long form: bench/hub/README.md.
+bench-hub: build setup-bench ## Measure the hub beside other systems, short: 2 M records, 10 minutes
+	peers=$$(bench/hub/setup.sh) && build/bench-hub/venv/bin/python bench/hub/measure.py \
+		--peers "$$peers" --records 2000000 --store-records 5000000 --seconds 20 --repeats 5
 
 crash: build ## Kill 100 times (TACHO_CRASH_ROUNDS), install and uninstall 200 (TACHO_UNINSTALL_ROUNDS)
 	TACHO_CRASH_ROUNDS="$${TACHO_CRASH_ROUNDS:-100}" \

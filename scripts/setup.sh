@@ -19,7 +19,7 @@ test_packages=(
     libfaketime shellcheck valgrind
     libaio1 libnuma1 maven unzip # MySQL 8.0 and how to get it
 )
-bench_packages=(libspdlog-dev)
+bench_packages=(libspdlog-dev python3-venv)
 
 say() { printf 'setup: %s\n' "$*"; }
 fail() {

@@ -1,0 +1,53 @@
+//! Zone: outside.
+//!
+//! Records for the benchmarks of the hub (`bench/hub`), the same ones in every run:
+//!
+//! ```sh
+//! hub_load log DIR RECORDS HOURS [SERVERS]   # DIR/db1, DIR/db2 …: sealed log directories
+//! hub_load paced DIR RATE SECONDS            # appends to one log, with the time of the clock
+//! hub_load store DATA RECORDS DAYS           # an index without a replica, for searches only
+//! ```
+//!
+//! `traffic` says what the records are like.
+
+mod log;
+mod paced;
+mod store;
+mod traffic;
+
+use std::error::Error;
+use std::path::Path;
+use std::process::ExitCode;
+
+const USAGE: &str = "usage: hub_load log DIR RECORDS HOURS [SERVERS]\n       \
+                     hub_load paced DIR RATE SECONDS\n       hub_load store DATA RECORDS DAYS";
+
+fn run(arguments: &[&str]) -> Result<(), Box<dyn Error>> {
+    match arguments {
+        ["log", dir, records, hours] => {
+            log::write(Path::new(dir), records.parse()?, hours.parse()?, 1)
+        }
+        ["log", dir, records, hours, servers] => {
+            log::write(Path::new(dir), records.parse()?, hours.parse()?, servers.parse()?)
+        }
+        ["paced", dir, rate, seconds] => {
+            paced::write(Path::new(dir), rate.parse()?, seconds.parse()?)
+        }
+        ["store", data, records, days] => {
+            store::fill(Path::new(data), records.parse()?, days.parse()?)
+        }
+        _ => Err(USAGE.into()),
+    }
+}
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match run(&arguments) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("hub_load: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
