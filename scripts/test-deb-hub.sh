@@ -44,7 +44,7 @@ test_hub() {
     stop_hub
     start_hub
     for _ in $(seq 150); do
-        found=$(as_hub tacho-hub sql --data /var/lib/tacho-hub "$count" | tail -1)
+        found=$(as_hub tacho-hub sql --data /var/lib/tacho-hub "$count" | tail -1 | tr -d '\r')
         if [ "$found" = "$lines" ]; then break; fi
         sleep 0.2
     done
