@@ -10,6 +10,7 @@ use std::thread::JoinHandle;
 
 use tacho_logdir::read::content::Access;
 use tacho_ship::hub::{Client, ClientOptions, Options, Shipper, Verdict};
+use tacho_ship::protocol::Activity;
 
 pub const HUB: &str = env!("CARGO_BIN_EXE_tacho-hub");
 
@@ -182,7 +183,7 @@ impl Shipping {
             state: None,
             retain: true,
             host: "test".to_owned(),
-            activity: None,
+            activity: Some(Arc::new(|| Some(Activity::default()))),
             stop: Arc::clone(&stop),
             report: Arc::new(move |text| heard.lock().unwrap().push(text.to_owned())),
         };
