@@ -10,8 +10,8 @@ as_hub() { "${hub_user[@]}" "$@"; }
 start_hub() {
     local attempt
     inside install -d -o tacho-hub -g tacho-hub -m 700 /var/lib/tacho-hub
-    "${hub_user[@]}" tacho-hub serve --data /var/lib/tacho-hub --listen 127.0.0.1:0 --reserve-mib 16 \
-        >"$work/hub.out" 2>"$work/hub.err" &
+    "${hub_user[@]}" tacho-hub serve --data /var/lib/tacho-hub --listen 127.0.0.1:0 \
+        --reserve-mib 16 >"$work/hub.out" 2>"$work/hub.err" &
     hub=$!
     for attempt in $(seq 300); do
         url=$(sed -n 's|.*listening on \(http://[0-9.:]*\).*|\1|p' "$work/hub.out")
