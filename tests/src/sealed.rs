@@ -26,7 +26,7 @@ impl Directory for Dir {
 /// It cannot be read.
 #[must_use]
 pub fn check(log: &Path, key: &VerifierKey) -> Report {
-    let options = Options { keys: vec![key.clone()], expect: None };
+    let options = Options { keys: vec![key.clone()], ..Default::default() };
     verify::verify(&Dir(log.to_owned()), &options, &mut |_| {}).expect("a readable directory")
 }
 

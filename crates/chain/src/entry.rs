@@ -396,27 +396,27 @@ pub fn is_stem(text: &str) -> bool {
             .all(|(byte, form)| if form == b'0' { byte.is_ascii_digit() } else { byte == form })
 }
 
-fn file_name(text: &str) -> Option<String> {
+pub(crate) fn file_name(text: &str) -> Option<String> {
     let stem = text.strip_suffix(".jsonl")?;
     is_stem(stem).then(|| text.to_owned())
 }
 
 /// Lines of the form `name value`, in a fixed order.
-struct Fields<'a> {
+pub(crate) struct Fields<'a> {
     lines: std::str::SplitTerminator<'a, char>,
 }
 
 impl<'a> Fields<'a> {
-    fn after(head: &str, text: &'a str) -> Option<Fields<'a>> {
+    pub(crate) fn after(head: &str, text: &'a str) -> Option<Fields<'a>> {
         let mut lines = text.split_terminator('\n');
         (lines.next()? == head).then_some(Fields { lines })
     }
 
-    fn take(&mut self, name: &str) -> Option<&'a str> {
+    pub(crate) fn take(&mut self, name: &str) -> Option<&'a str> {
         self.lines.next()?.strip_prefix(name)?.strip_prefix(' ')
     }
 
-    fn number(&mut self, name: &str) -> Option<u64> {
+    pub(crate) fn number(&mut self, name: &str) -> Option<u64> {
         self.take(name)?.parse().ok()
     }
 }

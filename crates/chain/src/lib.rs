@@ -17,6 +17,7 @@
 //! | [`note`] | signed notes |
 //! | [`entry`] | the entries of a sidecar: bytes and meaning |
 //! | [`proof`] | proof of parts of a log |
+//! | [`hub_tombstone`] | a file that a hub removed from its copy |
 //! | [`sidecar`] | reading a sidecar, entry by entry |
 //! | [`chain`] | the writing side: which entry comes next |
 //! | [`key_file`] | storage of the secrets between two starts |
@@ -25,6 +26,7 @@
 pub mod chain;
 pub mod entry;
 pub mod hash;
+pub mod hub_tombstone;
 pub mod key;
 pub mod key_file;
 mod known;
@@ -37,3 +39,5 @@ pub mod verify;
 pub const SIDECAR_ENDING: &str = "chain";
 /// Tombstones of a directory.
 pub const REMOVED_FILE: &str = "removed.chain";
+/// Tombstones of files that a hub removed from its copy of a log.
+pub const HUB_REMOVED_FILE: &str = "hub-removed.chain";

@@ -3,6 +3,7 @@
 use std::io::{self, BufRead, Read as _};
 
 use crate::entry::{Checkpoint, Epoch, FRAME_HEAD, Frame, Tombstone};
+use crate::hub_tombstone::HubTombstone;
 use crate::note::{DASH, Note};
 
 /// Longest entry, bytes. The longest that is ever written has about 700.
@@ -19,6 +20,8 @@ pub enum Meaning {
     Checkpoint(Checkpoint, Note),
     /// A file that was removed.
     Tombstone(Tombstone, Note),
+    /// A file that a hub removed from its copy.
+    HubTombstone(Box<HubTombstone>, Note),
 }
 
 /// One entry.
@@ -52,7 +55,11 @@ fn meaning(text: &str) -> Option<Meaning> {
     if let Ok(checkpoint) = Checkpoint::parse(&note.text) {
         return Some(Meaning::Checkpoint(checkpoint, note));
     }
-    Tombstone::parse(&note.text).ok().map(|tombstone| Meaning::Tombstone(tombstone, note))
+    if let Ok(tombstone) = Tombstone::parse(&note.text) {
+        return Some(Meaning::Tombstone(tombstone, note));
+    }
+    let tombstone = HubTombstone::parse(&note.text).ok()?;
+    Some(Meaning::HubTombstone(Box::new(tombstone), note))
 }
 
 /// The entries of a sidecar.

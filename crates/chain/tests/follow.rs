@@ -54,7 +54,7 @@ impl GrowingDirectory for Counting {
 
 impl Counting {
     fn of(recorder: &Recorder) -> (Self, Follower) {
-        let options = Options { keys: vec![recorder.root.clone()], expect: None };
+        let options = Options { keys: vec![recorder.root.clone()], ..Default::default() };
         let dir = Self { dir: RefCell::new(recorder.dir.clone()), bytes: Cell::new(0) };
         (dir, Follower::new(options))
     }
@@ -178,7 +178,7 @@ fn lines_without_a_seal_are_counted_once_and_in_steps() {
     assert_eq!(text(&report), text(&again));
     let verified = tacho_chain::verify::verify(
         &*dir.dir.borrow(),
-        &Options { keys: vec![recorder.root.clone()], expect: None },
+        &Options { keys: vec![recorder.root.clone()], ..Default::default() },
         &mut |_| {},
     );
     assert_eq!(text(&verified.unwrap()), text(&report));

@@ -43,7 +43,7 @@ fn files_removed_during_the_verification_are_looked_up_again() {
         for trigger in [sidecar(1), log(1), sidecar(2), log(2), sidecar(3), log(3)] {
             let dirs = [before.clone(), after.clone()];
             let dir = Changing { dirs, trigger: trigger.clone(), is_changed: false.into() };
-            let options = Options { keys: vec![root.clone()], expect: None };
+            let options = Options { keys: vec![root.clone()], ..Default::default() };
             let report = verify::verify(&dir, &options, &mut |_| {}).expect("reads");
             assert_state(&report, State::Ok);
             assert!(report.removed_files <= gone && dir.is_changed.get(), "{trigger}");
@@ -54,7 +54,7 @@ fn files_removed_during_the_verification_are_looked_up_again() {
     after.0.retain(|name, _| !name.starts_with(&stem(2)));
     let dirs = [before, after];
     let dir = Changing { dirs, trigger: sidecar(2), is_changed: false.into() };
-    let options = Options { keys: vec![root], expect: None };
+    let options = Options { keys: vec![root], ..Default::default() };
     let report = verify::verify(&dir, &options, &mut |_| {}).expect("reads");
     assert_state(&report, State::Gap);
 }
@@ -82,7 +82,7 @@ fn files_made_while_the_directory_is_read_are_found() {
     recorder.stop();
     for missed in [sidecar(2), log(2), stem(2)] {
         let dir = Late { dir: recorder.dir.clone(), missed: missed.clone(), reads: 0.into() };
-        let options = Options { keys: vec![recorder.root.clone()], expect: None };
+        let options = Options { keys: vec![recorder.root.clone()], ..Default::default() };
         let report = verify::verify(&dir, &options, &mut |_| {}).expect("reads");
         assert_eq!(report.state(), State::Ok, "{missed}: {report:?}");
     }
@@ -120,7 +120,7 @@ fn sidecars_that_follow_a_moment_later_are_found() {
         let mut before = after.clone();
         (first..=newest).for_each(|number| drop(before.0.remove(&sidecar(number))));
         let dir = Batch { before, after: after.clone(), lists: 0.into() };
-        let options = Options { keys: vec![recorder.root.clone()], expect: None };
+        let options = Options { keys: vec![recorder.root.clone()], ..Default::default() };
         let report = verify::verify(&dir, &options, &mut |_| {}).expect("reads");
         assert_eq!(report.state(), State::Ok, "{first}: {report:?}");
     }

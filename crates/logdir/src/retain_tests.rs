@@ -93,7 +93,7 @@ fn numbers(fs: &FaultyFs, ending: &str) -> Vec<u32> {
 }
 
 fn check(fs: &FaultyFs, sealed: &Sealed) -> Report {
-    let options = verify::Options { keys: vec![sealed.root.clone()], expect: None };
+    let options = verify::Options { keys: vec![sealed.root.clone()], ..Default::default() };
     verify::verify(&Dir(fs), &options, &mut |_| {}).expect("reads")
 }
 

@@ -8,17 +8,20 @@
 //! changes, or one appears between others, everything has to be read again: [`Follower::restart`].
 //! Nothing else is read twice, except for what is bounded by a constant.
 
-use std::collections::BTreeMap;
+mod buried;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, BufReader, Read};
 
 use super::content::Content;
 use super::missing::Memory;
 use super::removed::Removed;
 use super::walk::{Open, Place, Walk};
-use super::{Directory, LOG_ENDINGS, Options, Parts, Report, note_name};
+use super::{Directory, Options, Parts, Report, note_name};
+use crate::SIDECAR_ENDING;
 use crate::entry::CheckpointReason;
 use crate::sidecar::{Entries, Meaning};
-use crate::{REMOVED_FILE, SIDECAR_ENDING};
+use buried::{GONE, lengths};
 
 /// Tombstones that are kept: each needs about 1 KiB of memory.
 const TOMBSTONES_MAX: usize = 100_000;
@@ -57,6 +60,8 @@ pub struct Follower {
     /// Lengths of the older files.
     done: BTreeMap<String, (u64, u64)>,
     removed: Removed,
+    /// Files that were read, and have a tombstone of a hub since.
+    buried: BTreeSet<String>,
     tombstones_max: usize,
     /// All log files, sidecars and tombstones.
     stems: BTreeMap<String, Parts>,
@@ -133,6 +138,7 @@ impl Follower {
             current: None,
             done: BTreeMap::new(),
             removed: Removed::default(),
+            buried: BTreeSet::new(),
             tombstones_max: TOMBSTONES_MAX,
             stems: BTreeMap::new(),
             last_sealed: None,
@@ -289,8 +295,7 @@ impl Follower {
 
     /// Notes new files and tombstones, and whether something has changed that is not at the end.
     fn note_news(&mut self, directory: &dyn GrowingDirectory) -> io::Result<()> {
-        if directory.length(REMOVED_FILE) < self.removed.bytes() {
-            // It was cut.
+        if self.removed.is_cut(directory) {
             self.removed = Removed::default();
             self.is_stale = true;
         }
@@ -305,9 +310,13 @@ impl Follower {
                 && self.done.get(stem) != Some(&lengths(directory, stem))
         };
         let (stems, is_stale) = (&mut self.stems, &mut self.is_stale);
-        self.removed.read_on(directory, self.tombstones_max, &mut |stem| {
+        let (done, buried) = (&self.done, &mut self.buried);
+        self.removed.read_on(directory, self.tombstones_max, &mut |stem, gone| {
             stems.entry(stem.to_owned()).or_default();
-            *is_stale |= is_changed(stem);
+            // A hub removes what was read, or has removed it already.
+            let is_buried = gone.reason.is_none() && done.contains_key(stem);
+            *is_stale |= is_changed(stem) && !(is_buried && lengths(directory, stem) == GONE);
+            buried.extend(is_buried.then(|| stem.to_owned()));
         })?;
         for name in directory.news()? {
             let Some(stem) = note_name(stems, &name) else { continue };
@@ -321,6 +330,7 @@ impl Follower {
         {
             *is_stale |= directory.length(&current.log()) > bytes;
         }
+        self.forget_buried(directory);
         Ok(())
     }
 }
@@ -485,10 +495,4 @@ fn count(
     counted.lines += lines;
     *left -= bytes;
     Ok(())
-}
-
-/// Lengths of a log file, in any form, and of its sidecar.
-fn lengths(directory: &dyn GrowingDirectory, stem: &str) -> (u64, u64) {
-    let length = |ending: &str| directory.length(&format!("{stem}.{ending}"));
-    (LOG_ENDINGS.iter().map(|ending| length(ending)).sum(), length(SIDECAR_ENDING))
 }

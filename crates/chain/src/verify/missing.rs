@@ -24,7 +24,7 @@ pub struct Missing {
 /// What a [`Walk`] knows, without the directory. By default, nothing was read yet.
 #[derive(Clone, Default)]
 pub struct Memory {
-    report: Report,
+    pub(super) report: Report,
     key: Option<VerifierKey>,
     epoch: u64,
     is_believed: bool,
@@ -103,11 +103,11 @@ impl<'a> Walk<'a> {
 
     /// A file whose sidecar is still here beside its tombstone. `hash`: the chain at its end.
     pub(super) fn removed_but_sidecar(&mut self, gone: &Gone, hash: Option<Hash>) {
-        if hash.is_some_and(|hash| hash != gone.tombstone.chain) {
-            let text = format!("the tombstone of {} belongs to another file", gone.tombstone.file);
-            self.say(State::Modified, crate::REMOVED_FILE, Some(gone.line()), text);
+        if hash.is_some_and(|hash| hash != gone.chain) {
+            let text = format!("the tombstone of {} belongs to another file", gone.file);
+            self.say(State::Modified, gone.list(), Some(gone.line()), text);
         }
-        self.report.add_removed(gone.tombstone.reason);
+        self.report.add_removed(gone);
     }
 
     /// A file whose sidecar is here without a tombstone.

@@ -26,7 +26,7 @@ use walk::Place;
 use crate::entry::{Checkpoint, is_stem};
 use crate::key::VerifierKey;
 use crate::note::Note;
-use crate::{REMOVED_FILE, SIDECAR_ENDING};
+use crate::{HUB_REMOVED_FILE, REMOVED_FILE, SIDECAR_ENDING};
 
 /// A log directory.
 pub trait Directory {
@@ -81,6 +81,8 @@ pub struct Options {
     pub keys: Vec<VerifierKey>,
     /// A checkpoint that the log must contain: a note.
     pub expect: Option<String>,
+    /// Keys of hubs that may have removed files from their copies of the log.
+    pub hub_keys: Vec<VerifierKey>,
 }
 
 /// A text that is not a checkpoint.
@@ -237,10 +239,13 @@ fn note_name<'a>(stems: &mut BTreeMap<String, Parts>, name: &'a str) -> Option<&
     Some(stem)
 }
 
-/// Opens the tombstones; `None`: there are none.
-fn open_removed(directory: &dyn Directory) -> io::Result<Option<Box<dyn Read + '_>>> {
-    if directory.names()?.iter().any(|name| name == REMOVED_FILE) {
-        return directory.open(REMOVED_FILE).map(Some);
+/// Opens a list of tombstones; `None`: there are none.
+fn open_list<'a>(
+    directory: &'a dyn Directory,
+    list: &str,
+) -> io::Result<Option<Box<dyn Read + 'a>>> {
+    if directory.names()?.iter().any(|name| name == list) {
+        return directory.open(list).map(Some);
     }
     Ok(None)
 }

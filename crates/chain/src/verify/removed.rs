@@ -4,22 +4,35 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, BufReader};
 
-use super::report::{FINDINGS_MAX, Finding, State};
+use super::report::{FINDINGS_MAX, Finding, Report, State};
 use super::walk::Walk;
-use super::{Directory, GrowingDirectory, open_removed};
-use crate::REMOVED_FILE;
-use crate::entry::{Checkpoint, Epoch, Tombstone};
+use super::{Directory, GrowingDirectory, open_list};
+use crate::entry::{Checkpoint, Epoch, RemovalReason, Tombstone};
 use crate::hash::Hash;
+use crate::hub_tombstone::HubTombstone;
 use crate::note::Note;
 use crate::sidecar::{self, Entries, Meaning};
+use crate::{HUB_REMOVED_FILE, REMOVED_FILE};
 
 /// The beginning of a tombstone's first line, in any version.
 const REMOVED_HEAD_START: &[u8] = b"tachograph-removed-v";
+const HUB_REMOVED_HEAD_START: &[u8] = b"tachograph-hub-removed-v";
 
 /// A removed file.
 pub struct Gone {
-    /// What the tombstone says.
-    pub tombstone: Tombstone,
+    /// The log file, without its directory.
+    pub file: String,
+    /// `seq` of its first line.
+    pub first_seq: u64,
+    /// `seq` of its last line.
+    pub last_seq: u64,
+    /// The chain at its end.
+    pub chain: Hash,
+    /// Why the recorder removed it; `None`: a hub removed it from its copy.
+    pub reason: Option<RemovalReason>,
+    /// Its lines and bytes, if a hub removed it.
+    pub lines: u64,
+    pub bytes: u64,
     /// The file's only epoch: the next keys depend on it.
     pub epochs: Vec<(Epoch, Note, u64)>,
     note: Note,
@@ -37,6 +50,50 @@ enum Signature {
 }
 
 impl Gone {
+    fn of(tombstone: Tombstone, note: Note, line: u64) -> Self {
+        let Tombstone { file, first_seq, last_seq, chain, reason, .. } = tombstone;
+        let (epochs, signature) = (Vec::new(), Cell::new(Signature::Bad(0)));
+        let reason = Some(reason);
+        let (lines, bytes) = (0, 0);
+        Self {
+            file,
+            first_seq,
+            last_seq,
+            chain,
+            reason,
+            lines,
+            bytes,
+            epochs,
+            note,
+            line,
+            signature,
+        }
+    }
+
+    fn of_hub(tombstone: HubTombstone, chain: Hash, note: Note, line: u64) -> Self {
+        let HubTombstone { file, first_seq, last_seq, lines, log, .. } = tombstone;
+        let (epochs, signature) = (Vec::new(), Cell::new(Signature::Bad(0)));
+        let (reason, bytes) = (None, log.bytes);
+        Self {
+            file,
+            first_seq,
+            last_seq,
+            chain,
+            reason,
+            lines,
+            bytes,
+            epochs,
+            note,
+            line,
+            signature,
+        }
+    }
+
+    /// The file that has the tombstone.
+    pub fn list(&self) -> &'static str {
+        if self.reason.is_some() { REMOVED_FILE } else { HUB_REMOVED_FILE }
+    }
+
     /// Line of the tombstone.
     pub fn line(&self) -> u64 {
         self.line
@@ -44,17 +101,33 @@ impl Gone {
 
     /// Whether a checkpoint may have gone with the file.
     pub fn covers(&self, checkpoint: &Checkpoint) -> bool {
-        let Tombstone { first_seq, last_seq, .. } = self.tombstone;
+        let Self { first_seq, last_seq, .. } = *self;
         // A checkpoint of an idle recorder comes before the first line.
         checkpoint.seq.saturating_add(1) >= first_seq && checkpoint.seq <= last_seq.max(first_seq)
     }
+
+    /// Whether one of `keys` keys has signed the tombstone, as `is_by_one` says.
+    fn is_signed(&self, keys: usize, is_by_one: impl Fn(&Note) -> bool) -> bool {
+        let is_good = match self.signature.get() {
+            Signature::Good => true,
+            Signature::Bad(tried) => keys > tried && is_by_one(&self.note),
+        };
+        self.signature.set(if is_good { Signature::Good } else { Signature::Bad(keys) });
+        is_good
+    }
 }
 
-/// The content of `removed.chain`. The file grows while the log is read, so [`super::verify`] reads
-/// it again when a log file has been removed, and a follower reads on; faults are reported at the
-/// end.
-#[derive(Default)]
+/// The tombstones of the recorder, and those of a hub. Both files grow while the log is read, so
+/// [`super::verify`] reads them again when a log file has been removed, and a follower reads on;
+/// faults are reported at the end.
 pub struct Removed {
+    own: List,
+    hub: List,
+}
+
+/// One file of tombstones.
+struct List {
+    name: &'static str,
     files: BTreeMap<String, Gone>,
     /// As many as a report keeps; the others are counted.
     findings: Vec<Finding>,
@@ -77,22 +150,22 @@ struct End {
     is_torn: bool,
 }
 
+impl Default for Removed {
+    fn default() -> Self {
+        Self { own: List::new(REMOVED_FILE), hub: List::new(HUB_REMOVED_FILE) }
+    }
+}
+
 impl Removed {
-    /// Reads the file.
+    /// Reads the files.
     ///
     /// # Errors
-    /// If it cannot be read.
+    /// If one cannot be read.
     pub fn read(directory: &dyn Directory) -> io::Result<Removed> {
         let mut removed = Removed::default();
-        let source = match open_removed(directory) {
-            Err(error) if error.raw_os_error().is_none() => {
-                removed.modified(1, &format!("cannot be read: {error}"));
-                return Ok(removed);
-            }
-            source => source?,
-        };
-        let Some(source) = source else { return Ok(removed) };
-        removed.extend(BufReader::new(source), usize::MAX, &mut |_| {})?;
+        for list in [&mut removed.own, &mut removed.hub] {
+            list.read(directory)?;
+        }
         Ok(removed)
     }
 
@@ -104,25 +177,108 @@ impl Removed {
         &mut self,
         directory: &dyn GrowingDirectory,
         most: usize,
-        each: &mut dyn FnMut(&str),
+        each: &mut dyn FnMut(&str, &Gone),
     ) -> io::Result<()> {
-        if directory.length(REMOVED_FILE) <= self.end.bytes {
-            return Ok(());
-        }
-        let source = directory.open_from(REMOVED_FILE, self.end.bytes)?;
-        self.extend(BufReader::new(source), most, each)
+        self.own.read_on(directory, most, each)?;
+        self.hub.read_on(directory, most, each)
     }
 
-    /// How much of the file was read.
-    pub fn bytes(&self) -> u64 {
-        self.end.bytes
+    /// Whether one of the files is shorter than what was read of it.
+    pub fn is_cut(&self, directory: &dyn GrowingDirectory) -> bool {
+        [&self.own, &self.hub].iter().any(|list| directory.length(list.name) < list.end.bytes)
+    }
+
+    /// A file that was read was removed by a hub since.
+    pub fn forget(&self, stem: &str, report: &mut Report) {
+        if let Some(gone) = self.hub.files.get(stem) {
+            report.forget(gone.lines, gone.bytes);
+            report.add_removed(self.get(stem).unwrap_or(gone));
+        }
+    }
+
+    /// The removed file of a name.
+    pub fn get(&self, stem: &str) -> Option<&Gone> {
+        self.own.files.get(stem).or_else(|| self.hub.files.get(stem))
+    }
+
+    /// The names of the removed files, without their endings.
+    pub fn stems(&self) -> impl Iterator<Item = &str> {
+        self.own.files.keys().chain(self.hub.files.keys()).map(String::as_str)
+    }
+
+    /// Reports faults, and checks the signatures, now that all keys are known.
+    pub fn check(&self, walk: &mut Walk<'_>) {
+        self.own.report(walk);
+        self.hub.report(walk);
+        for gone in self.own.files.values() {
+            let keys = walk.known_keys(&gone.note);
+            if !gone.is_signed(keys, |note| walk.is_by_known_key(note)) {
+                let text = "no key of this log has signed this tombstone";
+                walk.tell(modified(REMOVED_FILE, gone.line, text));
+            }
+        }
+        let hub_keys = &walk.options.hub_keys;
+        let is_by_hub = |note: &Note| hub_keys.iter().any(|key| note.is_by(key));
+        let only_here =
+            self.hub.files.iter().filter(|(stem, _)| !self.own.files.contains_key(*stem));
+        let foreign: Vec<&Gone> = only_here
+            .map(|(_, gone)| gone)
+            .filter(|gone| !gone.is_signed(hub_keys.len(), is_by_hub))
+            .collect();
+        if let (Some(first), Some(last)) = (foreign.first(), foreign.last()) {
+            let text = format!(
+                "{} files were removed by a hub, {}, whose public key is not given",
+                foreign.len(),
+                first.note.name
+            );
+            let (list, seqs) = (HUB_REMOVED_FILE, (first.first_seq, last.last_seq));
+            walk.say_of(State::Gap, list, seqs, text);
+        }
+    }
+}
+
+impl List {
+    fn new(name: &'static str) -> Self {
+        Self {
+            name,
+            files: BTreeMap::new(),
+            findings: Vec::new(),
+            more_findings: 0,
+            end: End::default(),
+            ignored: 0,
+        }
+    }
+
+    fn read(&mut self, directory: &dyn Directory) -> io::Result<()> {
+        let source = match open_list(directory, self.name) {
+            Err(error) if error.raw_os_error().is_none() => {
+                self.modified(1, &format!("cannot be read: {error}"));
+                return Ok(());
+            }
+            source => source?,
+        };
+        let Some(source) = source else { return Ok(()) };
+        self.extend(BufReader::new(source), usize::MAX, &mut |_, _| {})
+    }
+
+    fn read_on(
+        &mut self,
+        directory: &dyn GrowingDirectory,
+        most: usize,
+        each: &mut dyn FnMut(&str, &Gone),
+    ) -> io::Result<()> {
+        if directory.length(self.name) <= self.end.bytes {
+            return Ok(());
+        }
+        let source = directory.open_from(self.name, self.end.bytes)?;
+        self.extend(BufReader::new(source), most, each)
     }
 
     fn extend(
         &mut self,
         source: impl BufRead,
         most: usize,
-        each: &mut dyn FnMut(&str),
+        each: &mut dyn FnMut(&str, &Gone),
     ) -> io::Result<()> {
         let mut entries = Entries::resume(source, self.end.lines + 1, self.end.bytes);
         while let Some(entry) = entries.next_entry()? {
@@ -134,7 +290,7 @@ impl Removed {
         Ok(())
     }
 
-    fn entry(&mut self, entry: sidecar::Entry, most: usize, each: &mut dyn FnMut(&str)) {
+    fn entry(&mut self, entry: sidecar::Entry, most: usize, each: &mut dyn FnMut(&str, &Gone)) {
         let line = entry.line;
         match entry.meaning {
             // A file has one epoch.
@@ -146,85 +302,77 @@ impl Removed {
                 self.end.epochs.reserve_exact(1);
                 self.end.epochs.push((*epoch, note, line));
             }
-            Some(Meaning::Tombstone(tombstone, note)) => {
-                if tombstone.previous != self.end.last {
-                    self.modified(line, "a tombstone before this one is missing");
-                }
-                self.end.last = Hash::of(&entry.bytes);
-                let epochs = std::mem::take(&mut self.end.epochs);
-                if epochs.first().is_none_or(|(epoch, ..)| epoch.file != tombstone.file) {
-                    self.modified(line, "the key of the removed file is not here");
-                }
-                let stem = tombstone.file.trim_end_matches(".jsonl").to_owned();
-                if self.files.contains_key(&stem) {
-                    self.modified(line, "a second tombstone for the same file");
-                } else if self.files.len() >= most {
-                    self.ignored += 1;
-                } else {
-                    each(&stem);
-                    let signature = Cell::new(Signature::Bad(0));
-                    self.files.insert(stem, Gone { tombstone, epochs, note, line, signature });
+            Some(Meaning::Tombstone(tombstone, note)) if self.name == REMOVED_FILE => {
+                self.follows(line, tombstone.previous, &entry.bytes);
+                self.add_gone(Gone::of(tombstone, note, line), most, each);
+            }
+            Some(Meaning::HubTombstone(tombstone, note)) if self.name == HUB_REMOVED_FILE => {
+                self.follows(line, tombstone.previous, &entry.bytes);
+                // Nothing depends on a file that was not sealed.
+                if let Some((_, chain)) = tombstone.seal {
+                    self.add_gone(Gone::of_hub(*tombstone, chain, note, line), most, each);
                 }
             }
-            None if entry.bytes.starts_with(REMOVED_HEAD_START) => {
+            None if entry.bytes.starts_with(REMOVED_HEAD_START)
+                || entry.bytes.starts_with(HUB_REMOVED_HEAD_START) =>
+            {
                 self.modified(line, "a tombstone of an unknown version or form");
             }
             _ => self.modified(line, "not an entry"),
         }
     }
 
-    /// The removed file of a name.
-    pub fn get(&self, stem: &str) -> Option<&Gone> {
-        self.files.get(stem)
+    /// A tombstone names the one before it.
+    fn follows(&mut self, line: u64, previous: Hash, bytes: &[u8]) {
+        if previous != self.end.last {
+            self.modified(line, "a tombstone before this one is missing");
+        }
+        self.end.last = Hash::of(bytes);
     }
 
-    /// The names of the removed files, without their endings.
-    pub fn stems(&self) -> impl Iterator<Item = &str> {
-        self.files.keys().map(String::as_str)
+    fn add_gone(&mut self, mut gone: Gone, most: usize, each: &mut dyn FnMut(&str, &Gone)) {
+        gone.epochs = std::mem::take(&mut self.end.epochs);
+        if gone.epochs.first().is_none_or(|(epoch, ..)| epoch.file != gone.file) {
+            self.modified(gone.line, "the key of the removed file is not here");
+        }
+        let stem = gone.file.trim_end_matches(".jsonl").to_owned();
+        if self.files.contains_key(&stem) {
+            self.modified(gone.line, "a second tombstone for the same file");
+        } else if self.files.len() >= most {
+            self.ignored += 1;
+        } else {
+            each(&stem, &gone);
+            self.files.insert(stem, gone);
+        }
     }
 
-    /// Reports faults, and checks the signatures, now that all keys are known.
-    pub fn check(&self, walk: &mut Walk<'_>) {
+    fn report(&self, walk: &mut Walk<'_>) {
         self.findings.iter().for_each(|finding| walk.tell(finding.clone()));
         walk.report.add_uncounted(self.more_findings);
         if self.ignored > 0 {
             let text = format!("there are {} more tombstones than are read", self.ignored);
-            walk.tell(finding(State::Gap, None, &text));
+            walk.tell(finding(self.name, State::Gap, None, &text));
         }
         if self.end.is_torn || !self.end.epochs.is_empty() {
-            // The recorder completes such an entry, or truncates it, before it removes a file.
-            walk.tell(finding(State::UnsignedTail, None, "the last entry is not complete"));
-        }
-        for gone in self.files.values() {
-            let keys = walk.known_keys(&gone.note);
-            let is_good = match gone.signature.get() {
-                Signature::Good => true,
-                Signature::Bad(tried) => keys > tried && walk.is_by_known_key(&gone.note),
-            };
-            gone.signature.set(if is_good { Signature::Good } else { Signature::Bad(keys) });
-            if !is_good {
-                walk.tell(modified(gone.line, "no key of this log has signed this tombstone"));
-            }
+            // It is completed or cut off before a file is removed.
+            let text = "the last entry is not complete";
+            walk.tell(finding(self.name, State::UnsignedTail, None, text));
         }
     }
 
     fn modified(&mut self, line: u64, text: &str) {
-        self.add(modified(line, text));
-    }
-
-    fn add(&mut self, finding: Finding) {
         if self.findings.len() < FINDINGS_MAX {
-            self.findings.push(finding);
+            self.findings.push(modified(self.name, line, text));
         } else {
             self.more_findings += 1;
         }
     }
 }
 
-fn modified(line: u64, text: &str) -> Finding {
-    finding(State::Modified, Some(line), text)
+fn modified(list: &str, line: u64, text: &str) -> Finding {
+    finding(list, State::Modified, Some(line), text)
 }
 
-fn finding(state: State, line: Option<u64>, text: &str) -> Finding {
-    Finding { state, file: REMOVED_FILE.to_owned(), line, seqs: None, text: text.to_owned() }
+fn finding(list: &str, state: State, line: Option<u64>, text: &str) -> Finding {
+    Finding { state, file: list.to_owned(), line, seqs: None, text: text.to_owned() }
 }

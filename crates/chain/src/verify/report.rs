@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use super::removed::Gone;
 use crate::entry::{Checkpoint, RemovalReason};
 
 /// Findings that are kept with their texts; the others are counted.
@@ -133,8 +134,10 @@ pub struct Report {
     pub bytes: u64,
     /// Removed files that have a tombstone.
     pub removed_files: u64,
-    /// Their number for each reason.
+    /// Number of those that the recorder removed, for each reason.
     pub removed_by: BTreeMap<RemovalReason, u64>,
+    /// Number of those that a hub removed from its copy.
+    pub removed_by_hub: u64,
     /// `seq` of the last record in a frame.
     pub last_seq: u64,
     /// `lost` lines.
@@ -170,9 +173,19 @@ impl Report {
     }
 
     /// Counts a file that has a tombstone.
-    pub(super) fn add_removed(&mut self, reason: RemovalReason) {
+    pub(super) fn add_removed(&mut self, gone: &Gone) {
         self.removed_files += 1;
-        *self.removed_by.entry(reason).or_default() += 1;
+        match gone.reason {
+            Some(reason) => *self.removed_by.entry(reason).or_default() += 1,
+            None => self.removed_by_hub += 1,
+        }
+    }
+
+    /// Takes back what was counted of a sealed file that was read.
+    pub(super) fn forget(&mut self, lines: u64, bytes: u64) {
+        self.files = self.files.saturating_sub(1);
+        self.lines = self.lines.saturating_sub(lines);
+        self.bytes = self.bytes.saturating_sub(bytes);
     }
 
     pub(super) fn add(&mut self, finding: Finding) {

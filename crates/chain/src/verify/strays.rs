@@ -2,7 +2,7 @@
 
 use super::report::State;
 use super::walk::Walk;
-use super::{LOG_ENDINGS, REMOVED_FILE, SIDECAR_ENDING};
+use super::{HUB_REMOVED_FILE, LOG_ENDINGS, REMOVED_FILE, SIDECAR_ENDING};
 use crate::entry::is_stem;
 
 /// The beginning of the names of log files.
@@ -36,7 +36,7 @@ fn is_stray(name: &str) -> bool {
     let is_ours = name.split_once('.').is_some_and(|(stem, ending)| {
         is_stem(stem) && (LOG_ENDINGS.contains(&ending) || ending == SIDECAR_ENDING)
     });
-    has_lines && !is_ours && name != REMOVED_FILE
+    has_lines && !is_ours && ![REMOVED_FILE, HUB_REMOVED_FILE].contains(&name)
 }
 
 #[cfg(test)]
@@ -52,7 +52,9 @@ mod tests {
             assert!(!is_stray(&format!("{stem}.{ending}")), "{ending}");
         }
         let hidden = [".lock", ".arenas", ".shipped", ".rewrite_rules.json"];
-        for name in [REMOVED_FILE, "notes.txt", ".jsonl"].into_iter().chain(hidden) {
+        for name in
+            [REMOVED_FILE, HUB_REMOVED_FILE, "notes.txt", ".jsonl"].into_iter().chain(hidden)
+        {
             assert!(!is_stray(name), "{name}");
         }
         for name in [

@@ -399,7 +399,7 @@ impl<'a> Walk<'a> {
                 let text = "an epoch begins in the middle of a file";
                 self.say(State::Modified, &open.sidecar, line, text);
             }
-            Some(Meaning::Tombstone(..)) | None => {
+            Some(Meaning::Tombstone(..) | Meaning::HubTombstone(..)) | None => {
                 self.say(State::Modified, &open.sidecar, line, "not an entry of a sidecar");
             }
         }
@@ -414,23 +414,22 @@ impl<'a> Walk<'a> {
 
     /// Processes a file that has a tombstone.
     fn removed(&mut self, gone: &Gone) {
-        let tombstone = &gone.tombstone;
         let is_closed = self.ended.take() == Some(CheckpointReason::Rotate);
         if let Some((epoch, note, line)) = gone.epochs.first() {
-            self.epoch(crate::REMOVED_FILE, Some(*line), epoch, note, is_closed);
+            self.epoch(gone.list(), Some(*line), epoch, note, is_closed);
         }
         let first_seq = gone.epochs.first().map_or(0, |(epoch, ..)| epoch.seq).saturating_add(1);
-        if tombstone.first_seq != first_seq {
-            let text = format!("the tombstone of {} does not match its keys", tombstone.file);
-            self.say(State::Modified, crate::REMOVED_FILE, Some(gone.line()), text);
+        if gone.first_seq != first_seq {
+            let text = format!("the tombstone of {} does not match its keys", gone.file);
+            self.say(State::Modified, gone.list(), Some(gone.line()), text);
         }
         self.before = Some(Before {
-            file: tombstone.file.clone(),
-            hash: tombstone.chain,
-            seq: tombstone.last_seq,
+            file: gone.file.clone(),
+            hash: gone.chain,
+            seq: gone.last_seq,
             offset: 0,
         });
-        self.report.add_removed(tombstone.reason);
+        self.report.add_removed(gone);
         self.ended = Some(CheckpointReason::Rotate);
     }
 }

@@ -26,7 +26,7 @@ impl Directory for Opened<'_> {
 }
 
 fn verify(recorder: &Recorder) -> Report {
-    let options = Options { keys: vec![recorder.root.clone()], expect: None };
+    let options = Options { keys: vec![recorder.root.clone()], ..Default::default() };
     verify::verify(&Opened(&recorder.dir), &options, &mut |_| {}).expect("memory can be read")
 }
 
@@ -145,7 +145,7 @@ fn a_name_without_a_file_is_a_finding() {
     }
     let recorder = sealed();
     for number in [0, 9] {
-        let options = Options { keys: vec![recorder.root.clone()], expect: None };
+        let options = Options { keys: vec![recorder.root.clone()], ..Default::default() };
         let place = Ghost(recorder.dir.clone(), log(number));
         let report = verify::verify(&place, &options, &mut |_| {}).expect("an answer");
         assert_state(&report, State::Modified);

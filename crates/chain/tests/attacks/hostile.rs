@@ -23,7 +23,7 @@ fn entries_that_are_not_files_are_reported() {
     let recorder = sealed();
     for name in [log(1), log(2), log(3), sidecar(1), sidecar(2), sidecar(3), "removed.chain".into()]
     {
-        let options = Options { keys: vec![recorder.root.clone()], expect: None };
+        let options = Options { keys: vec![recorder.root.clone()], ..Default::default() };
         let place = Pipe(recorder.dir.clone(), name);
         let report = verify::verify(&place, &options, &mut |_| {}).expect("an answer");
         assert!(report.state() >= State::Modified, "{}: {:?}", place.1, report.findings);

@@ -35,7 +35,7 @@ pub fn assert_follows(dir: &Dir, options: &Options) {
         // As they are shipped: by age, lines before their sidecar.
         names.sort_by_key(|name| {
             let stem = name.split('.').next().unwrap_or_default().to_owned();
-            let is_removed = *name == "removed.chain";
+            let is_removed = name.ends_with("removed.chain");
             (is_removed != removed_first, stem, name.ends_with(".chain"))
         });
         for (number, name) in names.into_iter().enumerate() {

@@ -1,6 +1,6 @@
 //! A log directory in memory, sealed as the recorder does it.
 
-mod follow;
+pub mod follow;
 
 use std::collections::BTreeMap;
 use std::io::{self, Read};
@@ -244,7 +244,11 @@ pub fn sealed() -> Recorder {
 }
 
 pub fn check(dir: &Dir, root: &VerifierKey, expect: Option<&str>) -> Report {
-    let options = Options { keys: vec![root.clone()], expect: expect.map(str::to_owned) };
+    let options = Options {
+        keys: vec![root.clone()],
+        expect: expect.map(str::to_owned),
+        ..Default::default()
+    };
     follow::assert_follows(dir, &options);
     verify::verify(dir, &options, &mut |_| {}).expect("memory can be read")
 }

@@ -1,21 +1,27 @@
 //! The files of one generation as they are at one moment. They may grow meanwhile.
 
 use std::collections::BTreeMap;
+use std::fmt::Display;
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Read as _, Seek as _, SeekFrom, Take};
 use std::path::{Path, PathBuf};
 
+use tacho_chain::{HUB_REMOVED_FILE, REMOVED_FILE};
 use tacho_ship::protocol::{FileName, Stem};
 
 use super::MakeError;
 use crate::record::LINE_BYTES_MAX;
+
+/// Files of tombstones.
+const LISTS: [&str; 2] = [REMOVED_FILE, HUB_REMOVED_FILE];
 
 /// Names and lengths.
 #[derive(Default)]
 pub(super) struct Copy {
     pub(super) directory: PathBuf,
     pub(super) files: BTreeMap<Stem, Lengths>,
-    pub(super) removed_bytes: u64,
+    /// Tombstones of the recorder, and of the hub: the name of the list and its length.
+    pub(super) lists: Vec<(&'static str, u64)>,
 }
 
 /// Lengths of the parts of a log file, bytes; none: it is not there.
@@ -36,13 +42,18 @@ impl Copy {
         };
         for entry in entries {
             let entry = entry.map_err(error)?;
-            let name = entry.file_name().to_str().and_then(|name| name.parse::<FileName>().ok());
-            let Some(name) = name else { continue };
+            let name = entry.file_name();
+            let Some(text) = name.to_str() else { continue };
+            if let Some(list) = LISTS.into_iter().find(|list| *list == text) {
+                copy.lists.push((list, entry.metadata().map_err(error)?.len()));
+                continue;
+            }
+            let Ok(name) = text.parse::<FileName>() else { continue };
             let length = entry.metadata().map_err(error)?.len();
             match name {
                 FileName::Lines(stem) => copy.files.entry(stem).or_default().lines = Some(length),
                 FileName::Chain(stem) => copy.files.entry(stem).or_default().chain = Some(length),
-                FileName::Removed => copy.removed_bytes = length,
+                FileName::Removed => {}
             }
         }
         Ok(copy)
@@ -51,7 +62,7 @@ impl Copy {
     /// A file from its start up to a length.
     pub(super) fn open(
         &self,
-        name: &FileName,
+        name: &dyn Display,
         bytes: u64,
     ) -> Result<BufReader<Take<File>>, MakeError> {
         let path = self.directory.join(name.to_string());
@@ -59,7 +70,7 @@ impl Copy {
         Ok(BufReader::new(file.take(bytes)))
     }
 
-    pub(super) fn error(&self, name: &FileName, source: io::Error) -> MakeError {
+    pub(super) fn error(&self, name: &dyn Display, source: io::Error) -> MakeError {
         MakeError::Read { path: self.directory.join(name.to_string()), source }
     }
 }

@@ -29,15 +29,17 @@ pub(super) fn read(
 ) -> Result<Epochs, MakeError> {
     let mut epochs: BTreeMap<String, Entry> = BTreeMap::new();
     let mut removed = BTreeSet::new();
-    if copy.removed_bytes > 0 {
-        let name = FileName::Removed;
-        let mut entries = Entries::new(copy.open(&name, copy.removed_bytes)?);
-        while let Some(entry) = entries.next_entry().map_err(|error| copy.error(&name, error))? {
+    for (list, bytes) in &copy.lists {
+        let mut entries = Entries::new(copy.open(list, *bytes)?);
+        while let Some(entry) = entries.next_entry().map_err(|error| copy.error(list, error))? {
             match &entry.meaning {
                 Some(Meaning::Epoch(epoch, _)) => {
                     epochs.insert(epoch.file.clone(), entry);
                 }
                 Some(Meaning::Tombstone(tombstone, _)) => {
+                    removed.insert(tombstone.file.clone());
+                }
+                Some(Meaning::HubTombstone(tombstone, _)) => {
                     removed.insert(tombstone.file.clone());
                 }
                 _ => {}

@@ -60,7 +60,7 @@ impl Bench {
         let lines = self.lines();
         let start = Line::parse(lines[0].as_bytes()).unwrap();
         let keys = vec![start.signing_key.parse().unwrap()];
-        let options = verify::Options { keys, expect: None };
+        let options = verify::Options { keys, ..Default::default() };
         verify::verify(&directory, &options, &mut |_| ()).unwrap()
     }
 }

@@ -3,7 +3,7 @@
 use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,7 @@ use tacho_hub::database::{Database, DatabaseError};
 use tacho_logdir::read::content::Identities;
 use tacho_logdir::read::directory::RealDirectory;
 
-use crate::hub::{HUB, Hub};
+use crate::hub::Hub;
 use crate::search::{get, request, request_to, sql};
 
 const PASSWORD: &str = "correct horse battery";
@@ -35,7 +35,7 @@ fn lines(directory: &Path) -> Vec<Value> {
 fn verified(directory: &Path) -> State {
     let keys = vec![text(&lines(directory)[0], "signing_key").parse().unwrap()];
     let directory = RealDirectory::new(directory, Identities::default()).unwrap();
-    let options = verify::Options { keys, expect: None };
+    let options = verify::Options { keys, ..Default::default() };
     verify::verify(&directory, &options, &mut |_| ()).unwrap().state()
 }
 
@@ -338,25 +338,8 @@ fn a_change_of_the_hubs_own_log_is_an_alert() {
 
 #[test]
 fn on_a_full_disk_nothing_is_answered_unrecorded() {
-    let mut hub = Hub::start();
-    assert_eq!(hub.stop(), Some(0));
-    let mut command = Command::new("unshare");
-    command.args(["--user", "--map-root-user", "--mount", "sh", "-c"]);
-    // "$0" is the directory, "$@" the hub.
-    let script = "mount -t tmpfs -o size=48m tacho \"$0\" && exec \"$@\"";
-    command.arg(script).arg(hub.data.path());
-    let works = Command::new("unshare")
-        .args(["--user", "--map-root-user", "--mount", "mount", "-t", "tmpfs", "x", "/tmp"])
-        .stderr(Stdio::null())
-        .status();
-    if !works.is_ok_and(|status| status.success()) {
-        eprintln!("namespaces are forbidden here: a full disk is not tested");
-        return;
-    }
-    command.arg(HUB);
-    hub.spawn_as(command, &[]);
-    let inside = PathBuf::from(format!("/proc/{}/root", hub.pid()));
-    let inside = inside.join(hub.data.path().strip_prefix("/").unwrap());
+    let Some(hub) = Hub::start_on_disk(48, &[]) else { return };
+    let inside = hub.directory().to_owned();
     assert_eq!(sign_in(&hub, "before", "x").unwrap().0, 401);
     let ballast = inside.join("ballast");
     let mut file = fs::File::create(&ballast).unwrap();

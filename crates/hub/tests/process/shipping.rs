@@ -53,7 +53,7 @@ impl Log {
             let name = entry.file_name().into_string().unwrap();
             dir.0.insert(name, std::fs::read(entry.path()).unwrap());
         }
-        let options = Options { keys: vec![self.recorder.root.clone()], expect: None };
+        let options = Options { keys: vec![self.recorder.root.clone()], ..Default::default() };
         verify::verify(&dir, &options, &mut |_| {}).unwrap()
     }
 }

@@ -76,7 +76,7 @@ fn write(files: &mut LogFiles<FaultyFs>, batch: &str) {
 }
 
 fn check(fs: &FaultyFs, sealed: &Sealed) -> Report {
-    let options = verify::Options { keys: vec![sealed.root.clone()], expect: None };
+    let options = verify::Options { keys: vec![sealed.root.clone()], ..Default::default() };
     verify::verify(&Dir(fs), &options, &mut |_| {}).expect("reads")
 }
 
@@ -269,7 +269,7 @@ fn a_start_without_the_key_is_declared() {
     files.close().expect("closes");
     assert_state(&check(&fs, &sealed), State::WrongKey);
     let keys = vec![sealed.root, again.root];
-    let options = verify::Options { keys, expect: None };
+    let options = verify::Options { keys, ..Default::default() };
     let report = verify::verify(&Dir(&fs), &options, &mut |_| {}).expect("reads");
     assert_state(&report, State::BrokenChain);
 }

@@ -16,6 +16,9 @@ A bundle is what `tacho-hub export` and the hub's web UI make. Its records are c
 seals of their logs, with the root key of each log. With --hub-key alone, these are the keys that
 the hub has signed for.
 
+A hub's copy of a log has tombstones of the files that the hub's retention removed. Give its key as
+--hub-key, too; without it, these files are a gap.
+
 Exit code, the worst that was found:
    0  OK
   10  OK, and the log declares lost records (`lost` lines)
@@ -54,7 +57,8 @@ pub struct VerifyArgs {
     #[arg(long, value_name = "KEY|FILE", required_unless_present = "hub_key")]
     pub key: Vec<String>,
 
-    /// Public key of the hub that must have signed the bundle, or a file that has it (hub.pub)
+    /// Public key of the hub that signed the bundle, or the tombstones in its copy of a log, or a
+    /// file that has it (hub.pub)
     #[arg(long, value_name = "KEY|FILE")]
     pub hub_key: Option<String>,
 

@@ -80,8 +80,10 @@ struct Answer<'a> {
     directory: String,
     files: u64,
     removed_files: u64,
-    /// Their number for each reason.
+    /// Number of those that the recorder removed, for each reason.
     removed_by: BTreeMap<String, u64>,
+    /// Number of those that a hub removed from its copy.
+    removed_by_hub: u64,
     encrypted_files: u64,
     records: u64,
     bytes: u64,
@@ -151,10 +153,13 @@ pub fn run(args: &VerifyArgs) -> anyhow::Result<ExitCode> {
         ensure!(args.expect.is_none(), "--expect is for log directories, not for a bundle");
         return bundle::run(&log.path, keys, hub_key, args.format);
     }
-    ensure!(hub_key.is_none(), "--hub-key is for bundles, and {log} is not a file");
+    ensure!(
+        !keys.is_empty(),
+        "--key is needed for a log directory: --hub-key is not that of a log"
+    );
     let directory = open(&log, identities)?;
     let mut progress = Verified::new(directory.total_bytes(), !args.format.is_json());
-    let options = Options { keys, expect };
+    let options = Options { keys, expect, hub_keys: hub_key.into_iter().collect() };
     let report = verify::verify(&directory, &options, &mut |bytes| progress.add(bytes))
         .with_context(|| format!("cannot verify {log}"))
         .map_err(VerifyError)?;
@@ -212,6 +217,7 @@ fn answer<'a>(report: &'a Report, directory: &Path) -> Answer<'a> {
         directory: directory.display().to_string(),
         files: report.files,
         removed_files: report.removed_files,
+        removed_by_hub: report.removed_by_hub,
         removed_by: removed_by.map(|(reason, count)| (reason.to_string(), *count)).collect(),
         encrypted_files: report.encrypted_files,
         records: report.lines,
@@ -255,9 +261,12 @@ fn show(report: &Report) -> std::io::Result<()> {
     if report.removed_files > 0 {
         let removed = say::counted(report.removed_files, "file");
         let reasons = report.removed_by.iter();
-        let reasons: Vec<String> = reasons
+        let mut reasons: Vec<String> = reasons
             .map(|(reason, count)| format!("{} by {reason}", say::grouped(*count)))
             .collect();
+        if report.removed_by_hub > 0 {
+            reasons.push(format!("{} by the hub's retention", say::grouped(report.removed_by_hub)));
+        }
         let reasons = reasons.join(", ");
         say::result(&format!("{removed} removed with a tombstone ({reasons})"))?;
     }

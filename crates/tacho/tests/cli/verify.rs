@@ -349,7 +349,9 @@ fn the_exit_code_is_that_of_the_log_even_if_nothing_reads_the_result() {
 fn options_of_a_bundle_are_not_for_a_directory_and_the_reverse() {
     let place = Place::new();
     place.write(1);
-    assert_code(&place.verify(&["--hub-key", &place.public]), 2);
+    let log = place.log();
+    let log = log.to_str().unwrap();
+    assert_code(&tacho(&["verify", log, "--hub-key", &place.public]), 2);
     let bundle = place.directory.path().join("bundle.tar");
     fs::write(&bundle, "no bundle").unwrap();
     let path = bundle.to_str().unwrap();
@@ -357,8 +359,7 @@ fn options_of_a_bundle_are_not_for_a_directory_and_the_reverse() {
     assert_code(&output, 14);
     assert!(stdout(&output).contains("not an evidence bundle"), "{}", stdout(&output));
     let checkpoint = place.directory.path().join("checkpoint");
-    let log = place.log();
-    let newest = tacho(&["checkpoint", log.to_str().unwrap()]);
+    let newest = tacho(&["checkpoint", log]);
     fs::write(&checkpoint, newest.stdout).unwrap();
     let expect = checkpoint.to_str().unwrap();
     assert_code(&tacho(&["verify", path, "--key", &place.public, "--expect", expect]), 2);

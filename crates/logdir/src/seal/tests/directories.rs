@@ -66,7 +66,7 @@ impl Data {
     #[track_caller]
     fn assert_state(&self, log: &str, roots: &[&Sealed], state: State) {
         let keys: Vec<VerifierKey> = roots.iter().map(|sealed| sealed.root.clone()).collect();
-        let options = verify::Options { keys, expect: None };
+        let options = verify::Options { keys, ..Default::default() };
         let report = verify::verify(&LogDirectory(self.path(log)), &options, &mut |_| {}).unwrap();
         super::assert_state(&report, state);
     }
