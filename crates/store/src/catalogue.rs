@@ -3,12 +3,13 @@
 //! One transaction names a new segment and moves the watermarks of the files whose lines it has,
 //! so that after a crash no line is missing or indexed twice.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::Duration;
 
 use rusqlite::{Connection, OpenFlags, OptionalExtension as _, params};
 
+use crate::forget::Change;
 use crate::segment::SegmentInfo;
 
 /// Version of the store's format. Another version is built again from the replica.
@@ -44,6 +45,16 @@ const TABLES: &str = "
     CREATE TABLE digest (
         digest TEXT PRIMARY KEY,
         text TEXT NOT NULL
+    ) STRICT, WITHOUT ROWID;
+";
+
+/// Files whose rows were removed. Added to stores of this version that do not have it yet.
+const REMOVED: &str = "
+    CREATE TABLE IF NOT EXISTS removed (
+        origin TEXT NOT NULL,
+        generation INTEGER NOT NULL,
+        file TEXT NOT NULL,
+        PRIMARY KEY (origin, generation, file)
     ) STRICT, WITHOUT ROWID;
 ";
 
@@ -114,6 +125,7 @@ impl Catalogue {
         } else if version != FORMAT {
             return Ok(Err(version));
         }
+        transaction.execute_batch(REMOVED)?;
         transaction.commit()?;
         Ok(Ok(Self { connection }))
     }
@@ -181,6 +193,19 @@ impl Catalogue {
             listing.origins.insert(row.get(0)?, totals);
         }
         Ok(listing)
+    }
+
+    /// The files whose rows were removed.
+    ///
+    /// # Errors
+    /// If the file is damaged.
+    pub fn forgotten(&self) -> rusqlite::Result<BTreeSet<FileKey>> {
+        let mut statement =
+            self.connection.prepare("SELECT origin, generation, file FROM removed")?;
+        let keys = statement.query_map([], |row| {
+            Ok(FileKey { origin: row.get(0)?, generation: row.get(1)?, file: row.get(2)? })
+        })?;
+        keys.collect()
     }
 
     /// The number that the next segment has.
@@ -279,14 +304,57 @@ impl Catalogue {
     /// If the disk is full, or any other I/O error; then nothing has changed.
     pub fn replace(&mut self, old: &[u64], new: &[SegmentInfo]) -> rusqlite::Result<()> {
         let transaction = self.connection.transaction()?;
-        for id in old {
-            transaction.execute("DELETE FROM segment WHERE id = ?1", [id])?;
-        }
-        for info in new {
-            insert(&transaction, info)?;
+        swap(&transaction, old, new)?;
+        transaction.commit()
+    }
+
+    /// Forgets that the rows of other files than these were removed: the files are there again.
+    ///
+    /// # Errors
+    /// If the disk is full, or any other I/O error; then nothing has changed.
+    pub fn keep_forgotten(&mut self, files: &BTreeSet<FileKey>) -> rusqlite::Result<()> {
+        let others: Vec<FileKey> =
+            self.forgotten()?.into_iter().filter(|key| !files.contains(key)).collect();
+        let transaction = self.connection.transaction()?;
+        for FileKey { origin, generation, file } in others {
+            transaction.execute(
+                "DELETE FROM removed WHERE origin = ?1 AND generation = ?2 AND file = ?3",
+                params![origin, generation, file],
+            )?;
         }
         transaction.commit()
     }
+
+    /// Removes rows of files, in one transaction.
+    ///
+    /// # Errors
+    /// If the disk is full, or any other I/O error; then nothing has changed.
+    pub fn forget(&mut self, change: &Change) -> rusqlite::Result<()> {
+        let transaction = self.connection.transaction()?;
+        swap(&transaction, change.old.as_slice(), change.new.as_slice())?;
+        for FileKey { origin, generation, file } in &change.files {
+            let key = params![origin, generation, file];
+            transaction.execute(
+                "DELETE FROM watermark WHERE origin = ?1 AND generation = ?2 AND file = ?3",
+                key,
+            )?;
+            transaction.execute("INSERT OR IGNORE INTO removed VALUES (?1, ?2, ?3)", key)?;
+        }
+        for (origin, rows) in &change.rows {
+            transaction.execute(
+                "UPDATE origin SET records = max(records - ?2, 0) WHERE name = ?1",
+                params![origin, rows],
+            )?;
+        }
+        transaction.commit()
+    }
+}
+
+fn swap(connection: &Connection, old: &[u64], new: &[SegmentInfo]) -> rusqlite::Result<()> {
+    for id in old {
+        connection.execute("DELETE FROM segment WHERE id = ?1", [id])?;
+    }
+    new.iter().try_for_each(|info| insert(connection, info))
 }
 
 fn insert(connection: &Connection, info: &SegmentInfo) -> rusqlite::Result<()> {

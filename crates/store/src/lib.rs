@@ -16,6 +16,7 @@
 //! | `snapshot` | the store at one moment |
 //! | `store` | the open store, deletion of segments |
 //! | `rollup` | counts by minute beside the segments, and the views over them |
+//! | `forget` | rows of removed files leave the index |
 //! | `source` | new lines of a file of the replica |
 //! | `merge` | the thread that merges segments |
 //! | `indexer` | the thread that indexes what has been landed |
@@ -24,6 +25,7 @@ mod answer;
 mod catalogue;
 mod columns;
 mod digests;
+mod forget;
 mod indexer;
 mod lines;
 mod merge;
@@ -37,6 +39,7 @@ pub use answer::{AnswerError, record_json};
 pub use catalogue::{FORMAT, FileKey, OriginTotals, Position};
 pub use columns::{COLUMNS, Column, ColumnKind, schema};
 pub use digests::normalised;
+pub use forget::Forgotten;
 pub use indexer::{Durable, Indexer, IndexerOptions, Report};
 pub use merge::{MergeOptions, MergeReport, Merger, step as merge_step};
 pub use segment::SegmentInfo;

@@ -112,6 +112,7 @@ impl Drop for Merger {
 /// If a segment cannot be read or written; then nothing has changed.
 pub fn step(store: &Store, options: &MergeOptions) -> Result<Option<MergeReport>, StoreError> {
     store.empty_trash()?;
+    let _rewriting = store.rewriting();
     let snapshot = store.snapshot();
     let segments: Vec<SegmentInfo> = snapshot.segments().cloned().collect();
     let Some(merge) = plan::next(&segments, options, now_us()) else { return Ok(None) };

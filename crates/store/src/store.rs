@@ -1,6 +1,6 @@
 //! The open store, and the deletion of segments that nothing reads.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -10,6 +10,7 @@ use rustix::fs::{FlockOperation, flock};
 
 use crate::catalogue::{Catalogue, FORMAT, FileKey, Listing, OriginTotals, Position};
 use crate::columns;
+use crate::forget::Change;
 use crate::rollup::{self, Rollups};
 use crate::segment::{self, SegmentError, SegmentInfo};
 use crate::snapshot::Snapshot;
@@ -130,6 +131,20 @@ struct State {
     segments: BTreeMap<u64, Arc<Segment>>,
     watermarks: Arc<BTreeMap<FileKey, Position>>,
     origins: Arc<BTreeMap<String, OriginTotals>>,
+    /// Files whose rows were removed.
+    forgotten: BTreeSet<FileKey>,
+}
+
+impl State {
+    /// Replaces segments by others.
+    fn swap(&mut self, old: &[u64], new: Vec<(u64, Arc<Segment>)>) {
+        for id in old {
+            if let Some(segment) = self.segments.remove(id) {
+                segment.is_replaced.store(true, Ordering::Relaxed);
+            }
+        }
+        self.segments.extend(new);
+    }
 }
 
 struct Inner {
@@ -138,6 +153,8 @@ struct Inner {
     state: Mutex<State>,
     trash: Arc<Trash>,
     next_id: AtomicU64,
+    /// Held while segments are replaced by others that were made from them.
+    rewriting: Mutex<()>,
     rebuilt: Option<String>,
     _lock: File,
 }
@@ -216,6 +233,7 @@ impl Store {
                 .collect(),
             watermarks: Arc::new(listing.watermarks),
             origins: Arc::new(listing.origins),
+            forgotten: catalogue.forgotten()?,
         };
         let inner = Inner {
             dir: dir.to_owned(),
@@ -223,6 +241,7 @@ impl Store {
             catalogue: Mutex::new(catalogue),
             state: Mutex::new(state),
             trash,
+            rewriting: Mutex::default(),
             rebuilt,
             _lock: held,
         };
@@ -260,6 +279,11 @@ impl Store {
     pub fn watermark(&self, origin: &str, generation: u32, file: &str) -> u64 {
         let key = FileKey { origin: origin.to_owned(), generation, file: file.to_owned() };
         self.position(&key).offset
+    }
+
+    /// How far a file has been indexed; `None`: it is not known.
+    pub fn indexed(&self, key: &FileKey) -> Option<Position> {
+        lock(&self.inner.state).watermarks.get(key).copied()
     }
 
     /// What is indexed of each origin.
@@ -356,13 +380,48 @@ impl Store {
     pub(crate) fn replace(&self, old: &[u64], new: Vec<SegmentInfo>) -> Result<(), StoreError> {
         lock(&self.inner.catalogue).replace(old, &new)?;
         let new: Vec<_> = new.into_iter().map(|info| Arc::new(self.opened_segment(info))).collect();
+        let new = new.into_iter().map(|segment| (segment.info.id, segment)).collect();
+        lock(&self.inner.state).swap(old, new);
+        Ok(())
+    }
+
+    /// The right to replace segments, until it is dropped.
+    pub(crate) fn rewriting(&self) -> MutexGuard<'_, ()> {
+        lock(&self.inner.rewriting)
+    }
+
+    /// Whether the rows of a file were removed.
+    pub fn is_forgotten(&self, key: &FileKey) -> bool {
+        lock(&self.inner.state).forgotten.contains(key)
+    }
+
+    /// Says which files are removed from the replica, before anything is indexed. The rows of
+    /// others can be indexed again: the replica was restored from an older copy.
+    ///
+    /// # Errors
+    /// If the catalogue cannot be written.
+    pub fn keep_forgotten(&self, files: &BTreeSet<FileKey>) -> Result<(), StoreError> {
+        lock(&self.inner.catalogue).keep_forgotten(files)?;
+        lock(&self.inner.state).forgotten.retain(|key| files.contains(key));
+        Ok(())
+    }
+
+    /// Commits that the rows of files are gone.
+    pub(crate) fn commit_forgotten(&self, change: Change) -> Result<(), StoreError> {
+        lock(&self.inner.catalogue).forget(&change)?;
+        let new = change.new.into_iter().map(|info| Arc::new(self.opened_segment(info)));
+        let new: Vec<_> = new.map(|segment| (segment.info.id, segment)).collect();
         let mut state = lock(&self.inner.state);
-        for id in old {
-            if let Some(segment) = state.segments.remove(id) {
-                segment.is_replaced.store(true, Ordering::Relaxed);
+        state.swap(change.old.as_slice(), new);
+        let watermarks = Arc::make_mut(&mut state.watermarks);
+        watermarks.retain(|key, _| !change.files.contains(key));
+        let origins = Arc::make_mut(&mut state.origins);
+        for (origin, rows) in change.rows {
+            if let Some(totals) = origins.get_mut(&origin) {
+                totals.records = totals.records.saturating_sub(rows);
             }
         }
-        state.segments.extend(new.into_iter().map(|segment| (segment.info.id, segment)));
+        state.forgotten.extend(change.files);
         Ok(())
     }
 

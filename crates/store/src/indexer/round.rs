@@ -60,7 +60,7 @@ pub fn run(
     let share = (limit / pending.len().max(1) as u64).max(SHARE_BYTES);
     for (key, pending) in pending {
         let position = store.position(key);
-        if round.done.bytes >= limit {
+        if round.done.bytes >= limit && !store.is_forgotten(key) {
             round.done.is_limited |= position.offset < pending.durable;
             round.done.behind_bytes += pending.durable.saturating_sub(position.offset);
             continue;
@@ -88,6 +88,9 @@ impl Round<'_> {
         mut position: Position,
         share: u64,
     ) -> Result<u64, StoreError> {
+        if self.store.is_forgotten(key) {
+            return Ok(pending.durable);
+        }
         if position.offset >= pending.durable {
             self.done.watermarks.insert(key.clone(), position);
             return Ok(position.offset);

@@ -1,5 +1,6 @@
 //! Lines of a replica are in the store once, and come back as they were.
 
+mod forget;
 mod rows;
 mod versions;
 
