@@ -12,6 +12,7 @@ import type {
   RecordAnswer,
   RecordsPage,
   Server,
+  Storage,
   Top,
 } from "./types.ts";
 
@@ -42,6 +43,8 @@ export const fetchServers = (signal: AbortSignal) => get<Server[]>("/servers", {
 
 export const fetchActivity = (server: string, signal: AbortSignal) =>
   get<Activity>(`/servers/${encodeURIComponent(server)}/activity`, {}, signal);
+
+export const fetchStorage = (signal: AbortSignal) => get<Storage>("/storage", {}, signal);
 
 export const fetchOverview = (scope: Scope, signal: AbortSignal) =>
   get<Overview>("/overview", scope, signal);

@@ -158,6 +158,32 @@ export interface Activity {
   error: string | null;
 }
 
+export interface ServerStorage {
+  server: string;
+  replica_bytes: number;
+  index_bytes: number;
+  bytes_per_day: number;
+  oldest_record_ts: string | null;
+  /** 0: for ever. */
+  retention_days: number;
+  retention_is_default: boolean;
+  needed_bytes: number | null;
+  removed_files: number;
+  waits_for: "index" | "verification" | "alert" | null;
+}
+
+export interface Storage {
+  measured_ts: string;
+  free_bytes: number;
+  reserve_bytes: number;
+  accepts_logs: boolean;
+  full_ts: string | null;
+  full_in_days: number | null;
+  needed_bytes: number | null;
+  index_bytes: number;
+  servers: ServerStorage[];
+}
+
 export interface RecordsPage {
   records: LogRecord[];
   next: string | null;

@@ -4,6 +4,7 @@ import { ActivityPanel } from "../components/ActivityPanel.tsx";
 import { Icon } from "../components/Icon.tsx";
 import { Page } from "../components/Page.tsx";
 import { Empty, ErrorBox, SealBadge, ServerBadge } from "../components/States.tsx";
+import { StorageTable } from "../components/Storage.tsx";
 import { Text } from "../components/Text.tsx";
 import { bytes, integer } from "../lib/format.ts";
 import { href, place } from "../lib/router.ts";
@@ -44,6 +45,7 @@ export default function Servers() {
             <div class="panel scroll-x">
               <Table servers={all()} />
             </div>
+            <StorageTable />
           </Show>
         )}
       </Show>
