@@ -8,6 +8,7 @@ use tacho_ship::protocol::Origin;
 
 use crate::alerts::AlertArgs;
 use crate::local::LocalLog;
+use crate::retention::{DAYS_DEFAULT, DAYS_MAX, OWN_LOG_DAYS_DEFAULT};
 use crate::roles::Roles;
 
 /// Keep, verify and search the audit logs of many servers.
@@ -33,6 +34,9 @@ pub enum Command {
     /// Send alerts
     #[command(subcommand)]
     Alert(AlertCommand),
+    /// Show and set how long the logs of servers are kept
+    #[command(subcommand)]
+    Retention(RetentionCommand),
     /// Run one SELECT over the view `records`; works beside a running hub
     Sql(SqlArgs),
     /// Write the records that a search finds, with their proof, into a file for `tacho verify`;
@@ -94,8 +98,12 @@ pub struct ServeArgs {
     /// Free space in MiB that the hub leaves on the disk: with less it accepts no logs
     #[arg(long, value_name = "MIB", default_value_t = 1024, overrides_with = "reserve_mib")]
     pub reserve_mib: u64,
+    /// Days for which the hub keeps the log of a server without a setting of its own (see
+    /// `tacho-hub retention`); 0: for ever
+    #[arg(long, value_name = "DAYS", default_value_t = DAYS_DEFAULT, value_parser = days())]
+    pub retention_days: u64,
     /// Days for which the hub keeps its own log; 0: for ever
-    #[arg(long, value_name = "DAYS", default_value_t = 365)]
+    #[arg(long, value_name = "DAYS", default_value_t = OWN_LOG_DAYS_DEFAULT, value_parser = days())]
     pub audit_days: u64,
     /// Where alerts are sent.
     #[command(flatten)]
@@ -201,6 +209,38 @@ pub struct TokenCreateArgs {
 pub enum AlertCommand {
     /// Send a test to each channel with which a hub was last started on DIR, and print the outcome
     Test(DataArgs),
+}
+
+/// `tacho-hub retention …`
+#[derive(Subcommand, Debug)]
+pub enum RetentionCommand {
+    /// Print how long the log of each server is kept; works beside a running hub
+    Show(DataArgs),
+    /// Set how long the log of a server is kept; works beside a running hub, which removes older
+    /// files within seconds
+    Set(RetentionSetArgs),
+}
+
+/// `tacho-hub retention set`
+#[derive(Args, Debug)]
+pub struct RetentionSetArgs {
+    /// Where everything is.
+    #[command(flatten)]
+    pub data: DataArgs,
+    /// The server
+    #[arg(long, value_name = "NAME")]
+    pub server: Origin,
+    /// Days for which its log is kept; 0: for ever
+    #[arg(long, value_name = "DAYS", value_parser = days(), required_unless_present = "default")]
+    pub days: Option<u64>,
+    /// As long as the hub was started with
+    #[arg(long, conflicts_with = "days")]
+    pub default: bool,
+}
+
+/// A number of days.
+fn days() -> clap::builder::RangedU64ValueParser<u64> {
+    clap::builder::RangedU64ValueParser::new().range(0..=DAYS_MAX)
 }
 
 /// `tacho-hub account …`

@@ -17,6 +17,7 @@
 //! | [`landing`] | receives logs into the replica |
 //! | [`listener`] | connections: TLS, limits |
 //! | [`local`] | log directories of this machine |
+//! | [`retention`] | removes old log files, and their rows from the index |
 //! | [`roles`] | who may do what |
 //! | [`say`] | messages on stderr |
 //! | [`state`] | what all requests share |
@@ -42,6 +43,7 @@ pub mod landing;
 pub mod listener;
 pub mod local;
 pub mod manual;
+pub mod retention;
 pub mod roles;
 pub mod say;
 pub mod state;

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use clap::{CommandFactory as _, Parser as _};
-use tacho_hub::cli::{AccountCommand, AlertCommand, Cli, Command, TokenCommand};
+use tacho_hub::cli::{AccountCommand, AlertCommand, Cli, Command, RetentionCommand, TokenCommand};
 use tacho_hub::{commands, manual};
 
 fn main() -> ExitCode {
@@ -26,6 +26,10 @@ fn run(cli: &Cli) -> anyhow::Result<()> {
         Command::Alert(AlertCommand::Test(args)) => {
             commands::alert::test(args, &mut std::io::stdout().lock())
         }
+        Command::Retention(RetentionCommand::Show(args)) => {
+            commands::retention::show(args, &mut std::io::stdout().lock())
+        }
+        Command::Retention(RetentionCommand::Set(args)) => commands::retention::set(args),
         Command::Sql(args) => commands::sql::run(args, &mut std::io::stdout().lock()),
         Command::Backup(args) => commands::backup::run(args, &mut std::io::stdout().lock()),
         Command::Reindex(args) => commands::reindex::run(args, &mut std::io::stdout().lock()),

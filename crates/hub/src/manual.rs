@@ -25,6 +25,7 @@ const PAGES_AND_COMPLETIONS: &[Fact] = &[
 const HUB: &str = "/usr/share/doc/tacho-hub/docs/guide/hub.md";
 const EVIDENCE: &str = "/usr/share/doc/tacho-hub/docs/guide/evidence.md";
 const ALERTS: &str = "/usr/share/doc/tacho-hub/docs/guide/alerts.md";
+const RETENTION: &str = "/usr/share/doc/tacho-hub/docs/guide/retention.md";
 const SEARCH: &str = "/usr/share/doc/tacho-hub/docs/guide/search.md";
 
 /// The pages of all commands.
@@ -111,6 +112,36 @@ pub const PAGES: &[Facts] = &[
         files: &[DATA],
         see_also: &["tacho-hub", "tacho-hub-alert", "tacho-hub-serve"],
         guide: ALERTS,
+    },
+    Facts {
+        name: "tacho-hub-retention",
+        examples: &[],
+        files: &[DATA],
+        see_also: &["tacho-hub", "tacho-hub-retention-set", "tacho-hub-retention-show"],
+        guide: RETENTION,
+    },
+    Facts {
+        name: "tacho-hub-retention-set",
+        examples: &[
+            (
+                "tacho-hub retention set --data hub --server db1 --days 400",
+                "Keep the log of db1 for 400 days",
+            ),
+            (
+                "tacho-hub retention set --data hub --server db1 --default",
+                "Keep it as long as the others",
+            ),
+        ],
+        files: &[DATA],
+        see_also: &["tacho-hub", "tacho-hub-retention-show", "tacho-hub-serve"],
+        guide: RETENTION,
+    },
+    Facts {
+        name: "tacho-hub-retention-show",
+        examples: &[("tacho-hub retention show --data hub", "How long each log is kept")],
+        files: &[DATA],
+        see_also: &["tacho-hub", "tacho-hub-retention-set", "tacho-hub-serve"],
+        guide: RETENTION,
     },
     Facts {
         name: "tacho-hub-sql",

@@ -12,6 +12,7 @@ use crate::audit::Audit;
 use crate::data::DataDirectory;
 use crate::database::Database;
 use crate::index::Index;
+use crate::retention::Meter;
 use crate::verification::Verification;
 
 /// Shared by all requests; a clone is cheap.
@@ -31,6 +32,8 @@ pub struct AppState {
     pub audit: Audit,
     /// Exports.
     pub export: ExportState,
+    /// What the logs need of the disk.
+    pub storage: Meter,
     /// Signing in.
     pub sign_in: SignIn,
     /// Becomes true when the hub stops. Requests that do not end otherwise (live views) end then.

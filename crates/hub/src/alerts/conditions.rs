@@ -7,6 +7,7 @@ use crate::clock;
 use crate::landing::incident::is_signed;
 use crate::landing::shippers::Shippers;
 use crate::landing::{Incident, OriginView};
+use crate::retention::storage::Storage;
 use crate::verification::{Seal, SealState};
 
 /// Difference of the clocks that is not reported, µs.
@@ -15,6 +16,8 @@ const SKEW_US: u64 = 5_000_000;
 const START_US: i64 = 60_000_000;
 /// How long lines may wait for their frame, µs.
 const TAIL_US: i64 = 300_000_000;
+/// A disk that will be full in fewer days is an alert.
+const FORECAST_DAYS: u64 = 7;
 
 /// One server, at one moment.
 pub struct Moment<'a> {
@@ -144,6 +147,22 @@ pub fn of_disk(free_bytes: u64, reserve_bytes: u64) -> Option<Raise> {
         return None;
     };
     Some(of_hub(rule, String::new(), message))
+}
+
+/// The disk will be full before the retention makes space. While it is full already, another alert
+/// says so.
+#[must_use]
+pub fn of_forecast(storage: &Storage) -> Option<Raise> {
+    let days = storage.full_in_days.filter(|days| *days < FORECAST_DAYS)?;
+    let message = "at the rate of the last days the hub stops accepting logs within 7 days, before \
+                   retention makes space: add space, or shorten the retention";
+    let mut raise = of_hub(Rule::DiskForecast, String::new(), message);
+    raise.examples = vec![match days {
+        0 => "full within a day".to_owned(),
+        1 => "full in 1 day".to_owned(),
+        days => format!("full in {days} days"),
+    }];
+    storage.accepts_logs.then_some(raise)
 }
 
 /// The hub cannot write its own log.

@@ -9,17 +9,20 @@ use std::time::Duration;
 
 use tacho_ship::protocol::Origin;
 
-use super::conditions::{Moment, of_channel, of_disk, of_incident, of_own_log};
+use super::conditions::{Moment, of_channel, of_disk, of_forecast, of_incident, of_own_log};
 use super::{Raise, close_others, deliveries, raise};
 use crate::audit::Audit;
 use crate::clock::{self, now_us};
 use crate::database::{Database, DatabaseError};
 use crate::landing::{Incident, Landing, OnIncident, free_bytes};
+use crate::retention::Meter;
 use crate::say::say;
 use crate::verification::Verification;
 
 /// Time between two looks.
 const INTERVAL: Duration = Duration::from_secs(2);
+/// How old the forecast of the disk may be.
+const FORECAST_AGE: Duration = Duration::from_secs(60);
 /// How long a message may wait for its receiver, µs.
 const DELIVERY_US: i64 = 600_000_000;
 /// Incidents that wait to be written; more are only said.
@@ -44,6 +47,8 @@ pub struct Watched {
     pub verification: Verification,
     /// The hub's own log.
     pub audit: Audit,
+    /// What the logs need of the disk.
+    pub storage: Meter,
 }
 
 /// The thread, until it is dropped.
@@ -195,6 +200,10 @@ impl Work {
         match free_bytes(landing.data().path()) {
             Ok(free) => found.extend(of_disk(free, landing.reserve_bytes())),
             Err(error) => say(&format!("cannot read the free space: {error}")),
+        }
+        match self.watched.storage.measured(FORECAST_AGE) {
+            Ok(storage) => found.extend(of_forecast(&storage)),
+            Err(error) => say(&format!("no forecast of the disk: {error}")),
         }
         found.extend(self.watched.audit.trouble().map(|reason| of_own_log(&reason)));
         let waiting = deliveries::undelivered(&self.database, now.wall_us - DELIVERY_US)?;

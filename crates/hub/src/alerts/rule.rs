@@ -78,6 +78,8 @@ rules! {
     Undelivered "undelivered" "high" true "Alerts are not delivered";
     /// The hub's disk is nearly full.
     DiskLow "disk_low" "high" true "The hub's disk is nearly full";
+    /// The hub's disk will be full before the retention makes space.
+    DiskForecast "disk_forecast" "medium" true "The hub's disk will be full";
     /// The hub accepts no logs.
     DiskFull "disk_full" "critical" true "The hub's disk is full";
     /// The hub cannot record what people do.

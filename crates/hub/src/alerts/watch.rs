@@ -168,6 +168,10 @@ impl Work {
         let path = self.data.generation(&news.origin, news.generation);
         let path = path.join(news.file.to_string());
         let key = (news.origin.clone(), news.generation, news.file);
+        if news.offset == 0 {
+            self.forget(&key);
+            return;
+        }
         let mut position = self.positions.get(&key).copied().unwrap_or(0);
         while position < news.offset {
             let block = (news.offset - position).min(BLOCK_BYTES);
@@ -196,6 +200,19 @@ impl Work {
             self.is_saved = false;
         }
         self.positions.insert(key, position);
+    }
+
+    /// The file is not there any more.
+    fn forget(&mut self, key: &Key) {
+        self.positions.remove(key);
+        let (origin, generation, file) = key;
+        let delete = "DELETE FROM watch WHERE origin = ?1 AND generation = ?2 AND file = ?3";
+        let values = params![origin.as_str(), generation.cast_signed(), file.to_string()];
+        let forgotten: Result<usize, DatabaseError> =
+            self.database.write(|transaction| Ok(transaction.execute(delete, values)?));
+        if let Err(error) = forgotten {
+            say(&format!("cannot forget a position of the watch: {error}"));
+        }
     }
 
     fn store(&self, found: &[Raise]) -> Result<(), DatabaseError> {

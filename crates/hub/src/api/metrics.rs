@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use axum::extract::State;
 use axum::http::header;
@@ -12,9 +13,12 @@ use super::{ApiError, Caller};
 use crate::alerts::{self, Alert, Rule};
 use crate::clock::Moment;
 use crate::landing::free_bytes;
+use crate::retention::storage::Storage;
 use crate::state::AppState;
 use crate::verification::SealState;
 
+/// How old the figures of the disk may be.
+const STORAGE_AGE: Duration = Duration::from_secs(60);
 const TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// `GET /metrics`. Needs a token: names of servers are in it.
@@ -43,6 +47,8 @@ pub async fn metrics(
         Ok(free) => text.value("disk_free_bytes", "", free as f64),
         Err(error) => crate::say::say(&format!("cannot read the free space: {error}")),
     }
+    text.head("disk_reserve_bytes", "gauge", "With less free space the hub accepts no logs.");
+    text.value("disk_reserve_bytes", "", landing.reserve_bytes() as f64);
     text.head("own_log_ok", "gauge", "1: the hub can write its own log.");
     text.value("own_log_ok", "", f64::from(u8::from(state.audit.ready().is_ok())));
     let origins: Vec<_> =
@@ -95,6 +101,8 @@ pub async fn metrics(
     text.of_index(&servers::list(&state, &caller.scope)?, &caller);
     let call = |database: &_| alerts::list(database, Some("open"));
     text.of_alerts(&super::alerts::visible(&caller, state.database.call(call).await?));
+    let storage = state.storage.ask(STORAGE_AGE).await?;
+    text.storage(&storage, &caller);
     Ok(([(header::CONTENT_TYPE, TYPE)], text.0))
 }
 
@@ -144,6 +152,39 @@ impl Text {
 
     fn with_labels(&mut self, metric: &str, labels: &str, value: f64) {
         let _ = writeln!(self.0, "tacho_hub_{metric}{{{labels}}} {value}");
+    }
+
+    /// What the logs need of the disk. Of what has no end there is no line.
+    fn storage(&mut self, storage: &Storage, caller: &Caller) {
+        self.head("accepts_logs", "gauge", "1: the disk has space for logs.");
+        self.value("accepts_logs", "", f64::from(u8::from(storage.accepts_logs)));
+        self.head("index_bytes", "gauge", "Bytes of the index.");
+        self.value("index_bytes", "", storage.index_bytes as f64);
+        if let Some(days) = storage.full_in_days {
+            self.head("disk_full_days", "gauge", "Days until the hub accepts no logs.");
+            self.value("disk_full_days", "", days as f64);
+        }
+        for (name, help) in [
+            ("log_bytes", "Bytes of the log, of all generations."),
+            ("log_bytes_per_day", "Bytes of log that a day adds, as of the last 7 days."),
+            ("log_needed_bytes", "Bytes that are needed when as much is removed as arrives."),
+            ("retention_days", "Days for which the log is kept; 0: for ever."),
+            ("removed_files", "Log files that retention has removed."),
+        ] {
+            self.head(name, "gauge", help);
+            for server in storage.servers.iter().filter(|it| caller.may_see(&it.server)) {
+                let value = match name {
+                    "log_bytes" => Some(server.replica_bytes),
+                    "log_bytes_per_day" => Some(server.bytes_per_day),
+                    "log_needed_bytes" => server.needed_bytes,
+                    "retention_days" => Some(server.retention_days),
+                    _ => Some(server.removed_files),
+                };
+                if let Some(value) = value {
+                    self.value(name, server.server.as_str(), value as f64);
+                }
+            }
+        }
     }
 
     /// Names of origins need no escapes.

@@ -16,6 +16,7 @@
 //! | [`record`] | one record and its proof |
 //! | [`tail`] | `/api/v1/tail`: new records as they come |
 //! | [`statistics`] | `/api/v1/histogram`, `facets`, `top`, `overview` |
+//! | [`storage`] | `/api/v1/storage`, retention of servers |
 //! | [`sql`] | `/api/v1/sql` |
 //! | [`openapi`] | `/api/v1/openapi.json`: the description of all requests |
 //! | [`routes`] | the router and its list |
@@ -48,6 +49,7 @@ pub mod ship;
 mod simultaneous;
 pub mod sql;
 pub mod statistics;
+pub mod storage;
 pub mod tail;
 mod windows;
 
@@ -77,6 +79,9 @@ fn routes(state: &AppState) -> Routes {
         .get("/metrics", metrics::metrics)
         .get("/api/v1/servers", servers::servers)
         .get("/api/v1/servers/{server}/activity", activity::activity)
+        .put("/api/v1/servers/{server}/retention", storage::set)
+        .delete("/api/v1/servers/{server}/retention", storage::reset)
+        .get("/api/v1/storage", storage::storage)
         .get("/api/v1/alerts", alerts::list)
         .post("/api/v1/alerts/{id}/acknowledge", alerts::acknowledge)
         .post("/api/v1/session", session::begin)

@@ -15,6 +15,7 @@ use crate::data::DataDirectory;
 use crate::database::Database;
 use crate::index::Index;
 use crate::landing::Landing;
+use crate::retention::Meter;
 use crate::roles::{Roles, Scope};
 use crate::tokens::{self, TokenGrant};
 use crate::verification::Verification;
@@ -37,6 +38,8 @@ impl Hub {
         let landing = Landing::open(Arc::clone(&data), options, Arc::new(|_| {})).unwrap();
         let settings = crate::index::query_settings(&data).unwrap();
         let index = Index::open(&data, landing.subscribe(), settings).unwrap();
+        let (meter, store) = (database.clone(), index.store().clone());
+        let storage = Meter::new(Arc::clone(&data), meter, landing.clone(), store);
         let ship = ship::ShipState::new(landing);
         let key = crate::hub_key::open(&data).unwrap();
         let verification = Verification::default();
@@ -50,6 +53,7 @@ impl Hub {
             verification,
             audit,
             export: export::ExportState::new(key),
+            storage,
             sign_in: session::SignIn::new(false),
             stopping,
         };

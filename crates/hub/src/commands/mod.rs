@@ -5,6 +5,7 @@ pub mod alert;
 pub mod backup;
 pub mod export;
 pub mod reindex;
+pub mod retention;
 pub mod serve;
 pub mod sql;
 pub mod token;

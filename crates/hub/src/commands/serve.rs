@@ -25,6 +25,7 @@ use crate::index::{Index, query_settings};
 use crate::landing::{self, Landing};
 use crate::listener::{self, Listener};
 use crate::local::{self, LocalShippers};
+use crate::retention::{Meter, Retention, Steps, settings};
 use crate::say::say;
 use crate::state::AppState;
 use crate::verification::Verification;
@@ -39,16 +40,7 @@ const FILES_WANTED: u64 = 65_536;
 /// # Errors
 /// The data directory, the database or the address cannot be used.
 pub fn run(args: &ServeArgs) -> anyhow::Result<()> {
-    let tls = match (&args.tls_cert, &args.tls_key) {
-        (Some(cert), Some(key)) => Some(listener::acceptor(cert, key)?),
-        _ => None,
-    };
-    anyhow::ensure!(
-        tls.is_some() || args.listen.ip().is_loopback(),
-        "cannot listen on {}: without --tls-cert and --tls-key the hub listens only on a loopback \
-         address",
-        args.listen
-    );
+    let tls = tls_of(args)?;
     raise_file_limit();
     let mut logs = local::named(&args.logs)?;
     let alerts = args.alerts.clone().absolute()?;
@@ -57,7 +49,9 @@ pub fn run(args: &ServeArgs) -> anyhow::Result<()> {
     let _lock = data.lock()?;
     let data = Arc::new(data);
     let database = Database::open(&data.database())?;
-    let export = ExportState::new(hub_key::open(&data)?);
+    let key = hub_key::open(&data)?;
+    let (hub, export) = (key.root(), ExportState::new(key));
+    settings::save_defaults(&database, args.retention_days, args.audit_days)?;
     let options = landing::Options {
         reserve_bytes: args.reserve_mib.saturating_mul(1 << 20),
         ..Default::default()
@@ -76,12 +70,14 @@ pub fn run(args: &ServeArgs) -> anyhow::Result<()> {
     let verified = verification.clone();
     landing.set_verified(Box::new(move |origin| verified.checkpoint(origin)));
     let _verifier = verification
-        .start(Arc::clone(&data), database.clone(), landing.subscribe())
+        .start(Arc::clone(&data), database.clone(), landing.subscribe(), hub)
         .context("cannot start the thread of the verifier")?;
+    let (storage, _retention) = keep(&data, &database, &landing, &index, &verification)?;
     let watched = Watched {
         landing: landing.clone(),
         verification: verification.clone(),
         audit: audit.clone(),
+        storage: storage.clone(),
     };
     let _monitor = Monitor::start(inbox, database.clone(), watched)
         .context("cannot start the thread of the monitor")?;
@@ -98,6 +94,7 @@ pub fn run(args: &ServeArgs) -> anyhow::Result<()> {
         verification,
         audit,
         export,
+        storage,
         sign_in: SignIn::new(tls.is_some()),
         stopping,
     };
@@ -117,6 +114,44 @@ pub fn run(args: &ServeArgs) -> anyhow::Result<()> {
     // Threads with a blocking call that does not end must not keep the process.
     runtime.shutdown_timeout(GRACE);
     result
+}
+
+/// The certificate, without which the hub listens only on a loopback address.
+fn tls_of(args: &ServeArgs) -> anyhow::Result<Option<TlsAcceptor>> {
+    let tls = match (&args.tls_cert, &args.tls_key) {
+        (Some(cert), Some(key)) => Some(listener::acceptor(cert, key)?),
+        _ => None,
+    };
+    anyhow::ensure!(
+        tls.is_some() || args.listen.ip().is_loopback(),
+        "cannot listen on {}: without --tls-cert and --tls-key the hub listens only on a loopback \
+         address",
+        args.listen
+    );
+    Ok(tls)
+}
+
+/// Starts the retention, and measures what the logs need of the disk.
+fn keep(
+    data: &Arc<DataDirectory>,
+    database: &Database,
+    landing: &Landing,
+    index: &Index,
+    verification: &Verification,
+) -> anyhow::Result<(Meter, Retention)> {
+    let steps = Steps {
+        data: Arc::clone(data),
+        database: database.clone(),
+        landing: landing.clone(),
+        store: index.store().clone(),
+        key: hub_key::open(data)?,
+        may_go_on: Box::new(|_| true),
+    };
+    let Steps { data, database, landing, store, .. } = &steps;
+    let meter = Meter::new(Arc::clone(data), database.clone(), landing.clone(), store.clone());
+    let retention = Retention::start(steps, verification.clone(), meter.waits())
+        .context("cannot start the thread of the retention")?;
+    Ok((meter, retention))
 }
 
 async fn serve(args: &ServeArgs, state: AppState, tls: Option<TlsAcceptor>) -> anyhow::Result<()> {

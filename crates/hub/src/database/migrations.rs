@@ -124,6 +124,12 @@ pub const MIGRATIONS: &[&str] = &[
     ALTER TABLE alert DROP COLUMN sent_state;
     ALTER TABLE alert DROP COLUMN sent_us;
 ",
+    "
+    CREATE TABLE retention (            -- servers with a retention of their own
+        origin TEXT PRIMARY KEY,
+        days INTEGER NOT NULL           -- 0: for ever
+    ) STRICT, WITHOUT ROWID;
+",
 ];
 
 /// Brings the tables up to date. Two processes may do it at the same time.

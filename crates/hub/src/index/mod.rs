@@ -99,6 +99,11 @@ impl Index {
         crate::data::make_directory(&settings.temp_dir)?;
         let store = Store::open(&data.store())?;
         let mut rebuild = store.rebuilt().map(Rebuild::begin);
+        let removed = crate::landing::removed::all(&data.replica())?;
+        let removed = removed.iter().filter_map(|(origin, generation, stem)| {
+            crate::retention::steps::key(origin, *generation, stem)
+        });
+        store.keep_forgotten(&removed.collect())?;
         let (sender, changed) = watch::channel(0);
         let on_change = move || sender.send_modify(|count| *count += 1);
         let options = IndexerOptions { changed: Box::new(on_change), ..Default::default() };
@@ -214,7 +219,7 @@ impl Drop for CancelOnDrop {
 }
 
 fn notify(data: &DataDirectory, indexer: &Indexer, landed: &Landed) {
-    if !matches!(landed.file, FileName::Lines(_)) {
+    if !matches!(landed.file, FileName::Lines(_)) || landed.offset == 0 {
         return;
     }
     let file = landed.file.to_string();

@@ -17,7 +17,7 @@ pub struct Landed {
     pub generation: u64,
     /// The file, in [`crate::data::DataDirectory::generation`].
     pub file: FileName,
-    /// The end of what is durable, bytes.
+    /// The end of what is durable, bytes; 0: it is not there any more.
     pub offset: u64,
     /// It was cut since the last news: other bytes may follow an offset that was published.
     pub was_cut: bool,
@@ -69,6 +69,20 @@ impl Feed {
         insert(&mut state.all, landed, false);
         state.tell(|news| {
             insert(&mut news.offsets, landed, landed.was_cut);
+            true
+        });
+    }
+
+    /// A file was removed from the disk: subscribers read that it has no bytes.
+    pub fn remove(&self, origin: &Origin, generation: u64, file: &FileName) {
+        let mut state = hold(&self.state);
+        if let Some(files) = state.all.get_mut(&(origin.clone(), generation)) {
+            files.remove(file);
+        }
+        let (origin, file) = (origin.clone(), file.clone());
+        let gone = Landed { origin, generation, file, offset: 0, was_cut: false };
+        state.tell(|news| {
+            insert(&mut news.offsets, &gone, false);
             true
         });
     }

@@ -12,6 +12,7 @@ use tacho_ship::protocol::FileName;
 use tacho_ship::protocol::answers::NewGeneration;
 
 use super::Refusal;
+use super::removed::Removed;
 use super::replica::{Replica, UNFINISHED, files, generations, make, remove_unfinished};
 use super::space::sync_directory;
 use crate::say::say;
@@ -64,11 +65,12 @@ impl Replica {
             std::fs::hard_link(self.path().join(&name), unfinished.join(&name))?;
         }
         self.link_empty_files(offsets.keys(), &unfinished)?;
+        let removed = self.copy_removed(&unfinished, |name| is_shared(name, &request.file))?;
         sync_directory(&unfinished)?;
         let beginning = Beginning { time_us: now_us, request: request.clone() };
         write_json(&self.root, &format!("{next}.json"), &beginning)?;
         std::fs::rename(&unfinished, self.root.join(next.to_string()))?;
-        self.enter(next, offsets);
+        self.enter(next, offsets, removed);
         self.sync_name()
     }
 }
@@ -90,7 +92,10 @@ pub fn history(root: &Path) -> io::Result<History> {
     let mut history = History::default();
     let mut former = BTreeMap::new();
     for generation in generations(root)? {
-        let files = files(&root.join(generation.to_string()))?;
+        let directory = root.join(generation.to_string());
+        let removed = Removed::read(&directory)?;
+        let mut files = files(&directory)?;
+        files.retain(|name, _| !removed.has(name));
         let contradicted = contradicted(root, generation)?;
         let is_inherited = |name: &FileName, length: u64| {
             let is_shared = contradicted.as_ref().is_some_and(|first| is_shared(name, first));

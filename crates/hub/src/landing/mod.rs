@@ -7,6 +7,7 @@
 //! | `generation` | another generation after a contradiction |
 //! | `ends` | the ends of files after a power failure |
 //! | `body` | digest and compression of a body |
+//! | [`removed`] | files that retention has removed |
 //! | `shippers` | which shippers are alive, and their heartbeats |
 //! | `space` | free space of the disk |
 //! | `newest` | the newest checkpoint of a replica |
@@ -26,6 +27,7 @@ mod generation;
 pub mod incident;
 mod newest;
 pub mod refusal;
+pub mod removed;
 mod replica;
 pub mod shippers;
 mod space;

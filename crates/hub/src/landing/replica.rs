@@ -12,6 +12,7 @@ use tacho_ship::protocol::{
 };
 
 use super::ends::Appending;
+use super::removed::Removed;
 use super::space::{free_bytes, sync_directory};
 use super::{Incident, Landed, OriginView, Refusal, newest};
 use crate::data::{DataDirectory, DataError, make_directory};
@@ -60,6 +61,8 @@ pub struct Replica {
     /// The name of the current generation may not be on the disk yet.
     is_unsynced: bool,
     appending: Appending,
+    /// Files that retention has removed from the current generation.
+    pub(super) removed: Removed,
 }
 
 impl Replica {
@@ -81,9 +84,12 @@ impl Replica {
             incidents: Vec::new(),
             is_unsynced: false,
             appending,
+            removed: Removed::default(),
         };
-        let files = files(&replica.path())?;
-        replica.offsets = files.into_iter().filter(|(_, length)| *length > 0).collect();
+        replica.removed = Removed::read(&replica.path())?;
+        let files = files(&replica.path())?.into_iter();
+        let is_here = |name: &FileName, length: u64| length > 0 && !replica.removed.has(name);
+        replica.offsets = files.filter(|(name, length)| is_here(name, *length)).collect();
         replica.bytes = replica.offsets.values().sum();
         Ok(replica)
     }
@@ -110,8 +116,14 @@ impl Replica {
     }
 
     /// Another generation is the current one, whose name is not on the disk yet.
-    pub(super) fn enter(&mut self, generation: u64, offsets: BTreeMap<FileName, u64>) {
+    pub(super) fn enter(
+        &mut self,
+        generation: u64,
+        offsets: BTreeMap<FileName, u64>,
+        removed: Removed,
+    ) {
         self.generation = generation;
+        self.removed = removed;
         self.bytes = offsets.values().sum();
         self.former_files = self.own_files();
         self.inherited = offsets.keys().cloned().collect();
@@ -151,9 +163,18 @@ impl Replica {
         self.offsets.keys().cloned().collect()
     }
 
-    /// The durable offset of a file.
+    /// The durable offset of a file that is here.
     pub fn offset(&self, name: &FileName) -> u64 {
         self.offsets.get(name).copied().unwrap_or(0)
+    }
+
+    /// These files are not here any more.
+    pub(super) fn drop_names(&mut self, names: &[FileName]) {
+        for name in names {
+            self.bytes -= self.offsets.remove(name).unwrap_or(0);
+            self.inherited.remove(name);
+            self.close(name);
+        }
     }
 
     pub fn view(&self) -> OriginView {
@@ -169,13 +190,14 @@ impl Replica {
 
     /// The answer to a shipper that asks.
     pub fn state(&self, hints: Hints) -> Result<OriginState, Refusal> {
-        let file =
-            |(name, offset): (&FileName, &u64)| FileState { name: name.clone(), offset: *offset };
+        let here = self.offsets.iter().map(|(name, offset)| (name, *offset));
+        let files: BTreeMap<&FileName, u64> = here.chain(self.removed.offsets()).collect();
+        let file = |(name, offset): (&FileName, u64)| FileState { name: name.clone(), offset };
         Ok(OriginState {
             protocol: VERSION,
             origin: self.origin.clone(),
             generation: self.generation,
-            files: self.offsets.iter().map(file).collect(),
+            files: files.into_iter().map(file).collect(),
             checkpoint: newest::checkpoint(&self.path(), &self.names())?,
             hints,
         })
@@ -186,6 +208,9 @@ impl Replica {
         let generation = self.generation;
         if put.generation.is_some_and(|wanted| wanted != generation) {
             return Err(Refusal::Generation { generation });
+        }
+        if let Some(answer) = self.removed.put(put, body.len() as u64, generation) {
+            return answer;
         }
         self.check_length(&put.file)?;
         let durable = self.offset(&put.file);

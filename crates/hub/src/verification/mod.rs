@@ -88,10 +88,12 @@ impl Verification {
         data: Arc<DataDirectory>,
         database: Database,
         landed: Subscription,
+        hub_key: VerifierKey,
     ) -> io::Result<Verifier> {
         let stop: Arc<AtomicBool> = Arc::default();
         let interrupter = landed.interrupter();
-        let mut work = Work { results: self.clone(), data, database, origins: BTreeMap::new() };
+        let (results, origins) = (self.clone(), BTreeMap::new());
+        let mut work = Work { results, data, database, hub_key, origins };
         let stopping = Arc::clone(&stop);
         let thread = std::thread::Builder::new().name("verifier".to_owned()).spawn(move || {
             while !stopping.load(Ordering::Relaxed) {
@@ -126,6 +128,8 @@ struct Work {
     results: Verification,
     data: Arc<DataDirectory>,
     database: Database,
+    /// Signs what the hub's retention removes.
+    hub_key: VerifierKey,
     origins: BTreeMap<Origin, Followed>,
 }
 
@@ -133,6 +137,7 @@ struct Work {
 struct Followed {
     generation: u64,
     follower: Follower,
+    hub_key: VerifierKey,
     has_keys: bool,
     landed: BTreeMap<FileName, u64>,
     /// Files of which the follower does not have everything.
@@ -154,10 +159,12 @@ struct Followed {
 }
 
 impl Followed {
-    fn new(generation: u64) -> Self {
+    fn new(generation: u64, hub_key: VerifierKey) -> Self {
+        let options = Options { hub_keys: vec![hub_key.clone()], ..Options::default() };
         Self {
             generation,
-            follower: Follower::new(Options::default()),
+            follower: Follower::new(options),
+            hub_key,
             has_keys: false,
             landed: BTreeMap::new(),
             pending: BTreeSet::new(),
@@ -177,6 +184,9 @@ impl Followed {
         if offset == 0 {
             self.landed.remove(&file);
             self.pending.remove(&file);
+            self.given.remove(&file);
+            // Its tombstone is to be read.
+            self.needs_report = true;
         } else {
             self.landed.insert(file.clone(), offset);
             self.pending.insert(file);
@@ -244,13 +254,14 @@ impl Work {
     }
 
     fn note(&mut self, news: Landed) {
-        let new = || Followed::new(news.generation);
+        let hub_key = &self.hub_key;
+        let new = || Followed::new(news.generation, hub_key.clone());
         let followed = self.origins.entry(news.origin.clone()).or_insert_with(new);
         if news.generation < followed.generation {
             return;
         }
         if news.generation > followed.generation {
-            *followed = Followed::new(news.generation);
+            *followed = Followed::new(news.generation, hub_key.clone());
         }
         followed.note(news.file, news.offset, news.was_cut);
     }
@@ -295,7 +306,8 @@ fn step(
         && let Some(root) = View::new(directory.clone(), &followed.given, &[]).first_root()?
     {
         let root = pinned(database, origin, &root).map_err(io::Error::other)?;
-        let options = Options { keys: vec![root], expect: None };
+        let options =
+            Options { keys: vec![root], hub_keys: vec![followed.hub_key.clone()], expect: None };
         followed.follower = Follower::new(options);
         followed.has_keys = true;
         names = followed.given.keys().map(ToString::to_string).collect();
@@ -321,7 +333,8 @@ fn step(
     let sealed = followed.follower.sealed();
     let newest = view.newest_line()?;
     let unsealed_bytes = view.unsealed_bytes(sealed.as_ref());
-    let seal = Seal::of(followed.generation, &report, newest, unsealed_bytes, now_us());
+    let sealed = sealed.map(|sealed| sealed.stem);
+    let seal = Seal::of(followed.generation, &report, sealed, newest, unsealed_bytes, now_us());
     Ok(settle(followed, seal))
 }
 
@@ -395,7 +408,8 @@ mod tests {
     fn a_log_is_read_again_in_steps_the_tombstones_first() {
         let (lines, chain) =
             ("audit-20261121T100000Z-000001.jsonl", "audit-20261121T100000Z-000001.chain");
-        let mut followed = Followed::new(1);
+        let key = tacho_chain::key::SecretKey::from_bytes(&[1; 32]).root();
+        let mut followed = Followed::new(1, key);
         for (file, bytes) in [(lines, STEP_BYTES + 1), (chain, 7), ("removed.chain", 2)] {
             followed.note(name(file), bytes, false);
         }

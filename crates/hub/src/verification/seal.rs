@@ -1,5 +1,7 @@
 //! The result of the verification of one origin.
 
+use std::collections::BTreeMap;
+
 use tacho_chain::verify::{Report, State};
 
 /// Findings that are kept.
@@ -100,6 +102,10 @@ pub struct Seal {
     pub is_stopped: bool,
     /// The newest entry announces a file that has not arrived yet.
     pub awaits_file: bool,
+    /// The newest log file with a seal that was read, without its ending: all before it are final.
+    pub sealed_stem: Option<String>,
+    /// The worst finding of each log file, by its name without ending.
+    states: BTreeMap<String, State>,
     /// When it was verified, µs since 1970-01-01 UTC.
     pub verified_us: i64,
 }
@@ -110,6 +116,7 @@ impl Seal {
     pub fn of(
         generation: u64,
         report: &Report,
+        sealed_stem: Option<String>,
         newest: Option<Newest>,
         unsealed_bytes: u64,
         now_us: i64,
@@ -137,9 +144,31 @@ impl Seal {
             gaps: gaps as u64,
             unsealed_bytes,
             is_stopped: report.is_closed,
+            sealed_stem,
+            states: states(report),
             verified_us: now_us,
         }
     }
+
+    /// What was found in a log file that has a sidecar, or has none. `None`: it is not known yet.
+    #[must_use]
+    pub fn state_of(&self, stem: &str, has_sidecar: bool) -> Option<State> {
+        if !has_sidecar {
+            return Some(State::NotSealed);
+        }
+        let is_final = self.sealed_stem.as_deref().is_some_and(|sealed| stem < sealed);
+        is_final.then(|| self.states.get(stem).copied().unwrap_or(State::Ok))
+    }
+}
+
+fn states(report: &Report) -> BTreeMap<String, State> {
+    let mut states = BTreeMap::new();
+    for finding in &report.findings {
+        let stem = finding.file.split('.').next().unwrap_or_default().to_owned();
+        let worst = states.entry(stem).or_insert(finding.state);
+        *worst = finding.state.max(*worst);
+    }
+    states
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use std::io::{self, BufReader, Read, Seek as _, SeekFrom};
 use std::os::unix::fs::FileExt as _;
 use std::path::PathBuf;
 
+use tacho_chain::HUB_REMOVED_FILE;
 use tacho_chain::key::VerifierKey;
 use tacho_chain::sidecar::{Entries, Meaning};
 use tacho_chain::verify::{Directory, GrowingDirectory, Sealed};
@@ -111,7 +112,9 @@ impl View<'_> {
 impl Directory for View<'_> {
     fn names(&self) -> io::Result<Vec<String>> {
         let empty = self.lengths.keys().filter_map(|name| self.empty_file_of(name));
-        Ok(self.lengths.keys().cloned().chain(empty).map(|name| name.to_string()).collect())
+        let names = self.lengths.keys().cloned().chain(empty).map(|name| name.to_string());
+        let tombstones = (self.length(HUB_REMOVED_FILE) > 0).then(|| HUB_REMOVED_FILE.to_owned());
+        Ok(names.chain(tombstones).collect())
     }
 
     fn open(&self, name: &str) -> io::Result<Box<dyn Read + '_>> {
@@ -121,6 +124,10 @@ impl Directory for View<'_> {
 
 impl GrowingDirectory for View<'_> {
     fn length(&self, name: &str) -> u64 {
+        // It is the hub's own, and does not land.
+        if name == HUB_REMOVED_FILE {
+            return std::fs::metadata(self.directory.join(name)).map_or(0, |file| file.len());
+        }
         let name = name.parse::<FileName>().ok();
         name.and_then(|name| self.lengths.get(&name).copied()).unwrap_or(0)
     }

@@ -14,6 +14,7 @@ use tacho_hub::data::DataDirectory;
 use tacho_hub::database::Database;
 use tacho_hub::index::{Index, query_settings};
 use tacho_hub::landing::{Incident, Landing, Options, Subscription};
+use tacho_hub::retention::Meter;
 use tacho_hub::roles::Scope;
 use tacho_hub::state::AppState;
 use tacho_hub::tokens::{self, TokenGrant};
@@ -134,6 +135,8 @@ impl Bench {
         let verification = Verification::default();
         let own_log = tacho_hub::audit::Options::of(&directory, 0);
         let (audit, own_log) = Audit::start(own_log, database.clone()).unwrap();
+        let (meter, store) = (database.clone(), index.store().clone());
+        let storage = Meter::new(Arc::clone(&directory), meter, landing.clone(), store);
         let state = AppState {
             database,
             data: directory,
@@ -142,6 +145,7 @@ impl Bench {
             verification,
             audit,
             export,
+            storage,
             sign_in: SignIn::new(false),
             stopping,
         };
@@ -162,6 +166,14 @@ impl Bench {
         // The store and the hub's own log have a lock.
         drop((state, landing, own_log));
         Self::open(data, options)
+    }
+
+    /// The same, and something happens to the directory meanwhile.
+    pub fn restarted_after(self, change: impl FnOnce()) -> Self {
+        let Self { data, state, landing, own_log, .. } = self;
+        drop((state, landing, own_log));
+        change();
+        Self::open(data, Self::options())
     }
 
     pub async fn send(&self, request: Request) -> Answer {

@@ -1,6 +1,7 @@
 //! The protocol of shipping, request by request: `docs/specs/ship.md`.
 
 mod bench;
+mod retention;
 mod sign_in;
 mod storage;
 

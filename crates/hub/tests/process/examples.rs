@@ -118,6 +118,7 @@ fn every_request_has_an_example_that_works_and_answers_are_as_described() {
     let directory = tempfile::tempdir().unwrap();
     let file = |name: &str, text: &str| std::fs::write(directory.path().join(name), text).unwrap();
     file("auditor.token", &auditor);
+    file("admin.token", &hub.token(&["--role", "admin"]));
     file("db3.token", &hub.token(&["--role", "agent", "--server", "db3"]));
     account(&hub, "ann", "correct horse battery\n");
     // A sealed log, whose shipper ends in order, which is an alert; and one of statements.

@@ -18,20 +18,67 @@ pub const HUB: &str = env!("CARGO_BIN_EXE_tacho-hub");
 pub struct Hub {
     pub data: tempfile::TempDir,
     pub address: String,
+    /// Where other processes find the data, if the hub has it on a disk of its own.
+    inside: Option<PathBuf>,
     child: Option<Child>,
     stdout: Option<BufReader<ChildStdout>>,
 }
 
+/// A command that executes another one, which has to be added, with a small disk at a directory.
+/// `None`: namespaces are forbidden, and the caller accepts that.
+fn with_disk(mib: u32, directory: &Path) -> Option<Command> {
+    const NAMESPACE: [&str; 3] = ["--user", "--map-root-user", "--mount"];
+    let works = Command::new("unshare")
+        .args(NAMESPACE)
+        .args(["mount", "-t", "tmpfs", "x", "/tmp"])
+        .stderr(Stdio::null())
+        .status();
+    if !works.is_ok_and(|status| status.success()) {
+        let is_accepted = std::env::var_os("TACHO_WITHOUT_NAMESPACES").is_some();
+        assert!(is_accepted, "namespaces are forbidden here; see CONTRIBUTING.md");
+        return None;
+    }
+    let mut command = Command::new("unshare");
+    // "$0" is the directory, "$@" the command.
+    let script = format!("mount -t tmpfs -o size={mib}m tacho \"$0\" && exec \"$@\"");
+    command.args(NAMESPACE).args(["sh", "-c", &script]).arg(directory);
+    Some(command)
+}
+
 impl Hub {
     pub fn start() -> Self {
+        Self::start_with(&[])
+    }
+
+    pub fn start_with(more: &[&str]) -> Self {
         let mut hub = Self {
             data: tempfile::tempdir().unwrap(),
             address: "127.0.0.1:0".into(),
+            inside: None,
             child: None,
             stdout: None,
         };
-        hub.spawn(&[]);
+        hub.spawn(more);
         hub
+    }
+
+    /// A hub whose data is on a disk of its own. `None`: namespaces are forbidden, and the caller
+    /// accepts that.
+    pub fn start_on_disk(mib: u32, more: &[&str]) -> Option<Self> {
+        let data = tempfile::tempdir().unwrap();
+        let mut command = with_disk(mib, data.path())?;
+        command.arg(HUB);
+        let address = "127.0.0.1:0".into();
+        let mut hub = Self { data, address, inside: None, child: None, stdout: None };
+        hub.spawn_as(command, more);
+        let root = PathBuf::from(format!("/proc/{}/root", hub.pid()));
+        hub.inside = Some(root.join(hub.data.path().strip_prefix("/").unwrap()));
+        Some(hub)
+    }
+
+    /// The data directory, for reading and writing files.
+    pub fn directory(&self) -> &Path {
+        self.inside.as_deref().unwrap_or(self.data.path())
     }
 
     /// Starts the process, at the same address as before.
@@ -57,15 +104,27 @@ impl Hub {
         self.child = Some(child);
     }
 
+    /// A command that finds the same data directory.
+    fn beside(&self) -> Command {
+        if self.inside.is_none() {
+            return Command::new(HUB);
+        }
+        // SQLite resolves links: a path in /proc would be one of this process.
+        let mut command = Command::new("nsenter");
+        command.args(["--user", "--mount", "--preserve-credentials", "--target"]);
+        command.arg(self.pid().to_string()).arg(HUB);
+        command
+    }
+
     pub fn run(&self, args: &[&str]) -> Output {
         let (first, rest) = args.split_at(2);
-        let mut command = Command::new(HUB);
+        let mut command = self.beside();
         command.args(first).arg("--data").arg(self.data.path()).args(rest).output().unwrap()
     }
 
     /// A subcommand of one word.
     pub fn command(&self, name: &str, args: &[&str]) -> Output {
-        let mut command = Command::new(HUB);
+        let mut command = self.beside();
         command.arg(name).arg("--data").arg(self.data.path()).args(args).output().unwrap()
     }
 
@@ -131,7 +190,7 @@ impl Hub {
 
     /// Directory of a generation.
     pub fn replica(&self, origin: &str, generation: u64) -> PathBuf {
-        self.data.path().join("replica").join(origin).join(generation.to_string())
+        self.directory().join("replica").join(origin).join(generation.to_string())
     }
 }
 

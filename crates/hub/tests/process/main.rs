@@ -11,6 +11,7 @@ mod receiver;
 #[path = "../../../chain/tests/support/mod.rs"]
 #[expect(dead_code, reason = "the support of another crate's tests")]
 mod recorder;
+mod retention;
 mod search;
 mod shipping;
 mod tls;

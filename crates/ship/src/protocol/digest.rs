@@ -62,6 +62,12 @@ impl Before {
     pub fn of(bytes: &[u8]) -> Self {
         Self(Sha256::digest(bytes).into())
     }
+
+    /// A digest that was computed before.
+    #[must_use]
+    pub fn from_hash(hash: [u8; 32]) -> Self {
+        Self(hash)
+    }
 }
 
 impl FromStr for Before {

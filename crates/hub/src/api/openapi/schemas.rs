@@ -20,6 +20,7 @@ pub fn all() -> Map<String, Value> {
         ("Error", error()),
         ("Server", server()),
         ("Activity", activity()),
+        ("Storage", storage()),
         ("Problem", problem()),
         ("Alert", alert()),
         ("Delivery", delivery()),
@@ -100,6 +101,39 @@ fn server() -> Value {
         ("shipper", nullable(shipper())),
         ("has_activity", flag("what its database server is doing is known")),
         ("bytes", number("bytes of the generation")),
+    ])
+}
+
+fn storage() -> Value {
+    let needed = "bytes that are needed when as much is removed as arrives; null: never the case";
+    let server = object([
+        ("server", text("name of the server")),
+        ("replica_bytes", number("bytes of its log, of all generations")),
+        ("index_bytes", number("its part of the index, by its part of the records")),
+        ("bytes_per_day", number("bytes of log that a day adds, as of the last 7 days")),
+        ("oldest_record_ts", nullable(time("time of the oldest record"))),
+        ("retention_days", number("days for which its log is kept; 0: for ever")),
+        ("retention_is_default", flag("it is that with which the hub was started")),
+        ("needed_bytes", nullable(number(needed))),
+        ("removed_files", number("log files that the hub has removed")),
+        (
+            "waits_for",
+            nullable(word(
+                "what keeps the hub from removing a file that is due",
+                ["index", "verification", "alert"],
+            )),
+        ),
+    ]);
+    object([
+        ("measured_ts", time("when this was measured")),
+        ("free_bytes", number("free bytes of the disk")),
+        ("reserve_bytes", number("with fewer the hub accepts no logs")),
+        ("accepts_logs", flag("the hub accepts logs")),
+        ("full_ts", nullable(time("when it will not, at the present rate; null: never"))),
+        ("full_in_days", nullable(number("the same in days"))),
+        ("needed_bytes", nullable(number(needed))),
+        ("index_bytes", number("bytes of the index")),
+        ("servers", list("sorted by name", server)),
     ])
 }
 

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use tacho_ship::protocol::Code;
 
 use super::operation::{JSON, Operation};
-use super::schema::{list, named, number, object, text, word};
+use super::schema::{flag, list, named, number, object, text, word};
 use crate::roles::Role;
 
 pub const STATE: [Role; 3] = [Role::Viewer, Role::Auditor, Role::Admin];
@@ -17,10 +17,15 @@ pub fn operations() -> Vec<Operation> {
         new(("get", "/healthz"), "health", "Whether the hub serves requests")
             .public()
             .answer(200, "it does", TEXT, json!({"const": "ok\n"}))
-            .answer(503, "it only receives logs: it cannot write its own", TEXT, text("why")),
+            .answer(
+                503,
+                "it cannot write its own log, or has no space for others",
+                TEXT,
+                text("why"),
+            ),
         new(("get", "/metrics"), "metrics", "Figures in Prometheus' format")
             .roles(&STATE)
-            .error(Code::Forbidden)
+            .errors(&[Code::Forbidden, Code::Internal])
             .answer(200, "text format 0.0.4", TEXT, text("")),
         new(("get", "/api/v1/openapi.json"), "openapi", "This description").public().answer(
             200,
@@ -46,6 +51,17 @@ pub fn operations() -> Vec<Operation> {
         .in_path("server", text("name of the server"))
         .errors(&[Code::Forbidden, Code::NotFound, Code::BadRequest])
         .answer(200, "status and sessions", JSON, named("Activity")),
+        retention(("put", "/api/v1/servers/{server}/retention"), "setRetention")
+            .about("Older log files are removed within seconds.")
+            .body(JSON, object([("days", days())]))
+            .errors(&[Code::BadRequest, Code::TooLarge]),
+        retention(("delete", "/api/v1/servers/{server}/retention"), "resetRetention")
+            .about("Back to the default with which the hub was started."),
+        new(("get", "/api/v1/storage"), "storage", "What the logs need of the disk")
+            .about("At most 5 s old.")
+            .roles(&STATE)
+            .errors(&[Code::Forbidden, Code::Internal])
+            .answer(200, "the disk, and each log on it", JSON, named("Storage")),
         new(("get", "/api/v1/alerts"), "alerts", "Alerts")
             .about("The newest 1000, also those that are closed.")
             .roles(&STATE)
@@ -71,6 +87,24 @@ pub fn operations() -> Vec<Operation> {
             .roles(&Role::ALL)
             .answer(200, "account or token", JSON, named("Me")),
     ]
+}
+
+fn days() -> Value {
+    number("days for which the log is kept; 0: for ever")
+}
+
+/// A request that changes the retention of a server.
+fn retention(path: (&'static str, &'static str), id: &str) -> Operation {
+    let answer = object([
+        ("server", text("name of the server")),
+        ("retention_days", days()),
+        ("retention_is_default", flag("it is that with which the hub was started")),
+    ]);
+    Operation::new(path, "state", id, "How long the log of a server is kept")
+        .roles(&[Role::Admin])
+        .in_path("server", text("name of the server"))
+        .errors(&[Code::Forbidden, Code::NotFound])
+        .answer(200, "what holds now", JSON, answer)
 }
 
 fn sign_in() -> Operation {

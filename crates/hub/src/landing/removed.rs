@@ -1,0 +1,374 @@
+//! Files that the hub's retention has removed from a generation: `hub-removed.chain` in its
+//! directory (`docs/specs/retention.md`).
+//!
+//! A file counts as removed from the moment in which its tombstone is on the disk, also while it is
+//! still there. Its durable offset stays, so that no shipper sends it again.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufReader, Seek as _, SeekFrom, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
+use std::sync::{Arc, PoisonError};
+
+use tacho_chain::HUB_REMOVED_FILE;
+use tacho_chain::hash::Hash;
+use tacho_chain::hub_tombstone::{HubTombstone, RemovedPart};
+use tacho_chain::key::SecretKey;
+use tacho_chain::note;
+use tacho_chain::sidecar::{Entries, Meaning};
+use tacho_ship::protocol::{Before, FileName, Origin, Stem, Stored};
+
+use super::replica::{Put, Replica, files, generations};
+use super::space::sync_directory;
+use super::{Landing, Refusal};
+
+/// The tombstones of a generation.
+#[derive(Default)]
+pub(super) struct Removed {
+    parts: BTreeMap<FileName, RemovedPart>,
+    /// The last tombstone.
+    last: Hash,
+    /// Bytes of whole entries.
+    bytes: u64,
+}
+
+/// A file that is to be removed from one generation.
+#[derive(Clone, Debug)]
+pub struct Burial {
+    /// The first entry of its sidecar, if it is sealed.
+    pub epoch: Option<Vec<u8>>,
+    /// Its tombstone; `previous` and `time_s` are set when it is signed.
+    pub tombstone: HubTombstone,
+}
+
+/// A log file in a generation: the lengths of its parts. `None`: it is not there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Held {
+    /// The lines.
+    pub lines: Option<u64>,
+    /// The sidecar.
+    pub chain: Option<u64>,
+}
+
+impl Held {
+    /// Bytes on the disk.
+    #[must_use]
+    pub fn bytes(self) -> u64 {
+        self.lines.unwrap_or(0) + self.chain.unwrap_or(0)
+    }
+}
+
+/// The log files of an origin that are not removed: by name, and by generation.
+pub type HeldFiles = BTreeMap<Stem, BTreeMap<u64, Held>>;
+
+impl Burial {
+    fn stem(&self) -> Option<Stem> {
+        self.tombstone.file.strip_suffix(".jsonl")?.parse().ok()
+    }
+}
+
+impl Removed {
+    /// Reads the tombstones in the directory of a generation.
+    pub(super) fn read(directory: &Path) -> io::Result<Self> {
+        Self::read_while(directory, |_| true).map(|(removed, _)| removed)
+    }
+
+    /// Reads them up to the first that is not wanted. Returns also where that begins.
+    fn read_while(directory: &Path, wanted: impl Fn(&Stem) -> bool) -> io::Result<(Self, u64)> {
+        let mut removed = Self::default();
+        let file = match File::open(directory.join(HUB_REMOVED_FILE)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok((removed, 0)),
+            file => file?,
+        };
+        let mut entries = Entries::new(BufReader::new(file));
+        while let Some(entry) = entries.next_entry()? {
+            match entry.meaning {
+                Some(Meaning::HubTombstone(tombstone, _)) => {
+                    let stem = tombstone.file.strip_suffix(".jsonl").map(str::parse::<Stem>);
+                    let Some(Ok(stem)) = stem else { continue };
+                    if !wanted(&stem) {
+                        break;
+                    }
+                    removed.parts.insert(FileName::Lines(stem.clone()), tombstone.log);
+                    removed.parts.insert(FileName::Chain(stem), tombstone.sidecar);
+                    removed.last = Hash::of(&entry.bytes);
+                    removed.bytes = entries.whole_bytes();
+                }
+                // It belongs to the tombstone behind it.
+                Some(Meaning::Epoch(..)) => {}
+                // Another process changed the file. The verification reports it; the hub starts.
+                _ => removed.bytes = entries.whole_bytes(),
+            }
+        }
+        let bytes = removed.bytes;
+        Ok((removed, bytes))
+    }
+
+    pub(super) fn has(&self, name: &FileName) -> bool {
+        self.parts.contains_key(name)
+    }
+
+    /// Those that had bytes.
+    pub(super) fn offsets(&self) -> impl Iterator<Item = (&FileName, u64)> {
+        self.parts.iter().map(|(name, part)| (name, part.bytes)).filter(|(_, bytes)| *bytes > 0)
+    }
+
+    /// Answers a `PUT` of a removed file. Only its end can be compared.
+    pub(super) fn put(
+        &self,
+        put: &Put,
+        body_bytes: u64,
+        generation: u64,
+    ) -> Option<Result<Stored, Refusal>> {
+        let part = self.parts.get(&put.file)?;
+        let offset = part.bytes;
+        if put.offset > offset {
+            return Some(Err(Refusal::Offset { offset, generation }));
+        }
+        // The file was complete: more of it contradicts what the hub has verified.
+        let is_longer = put.offset.saturating_add(body_bytes) > offset;
+        let is_other = put.offset == offset
+            && put.before.is_some_and(|before| before != Before::from_hash(part.end.0));
+        Some(match is_longer || is_other {
+            true => Err(Refusal::Contradiction { offset, generation }),
+            false => Ok(Stored { generation, offset }),
+        })
+    }
+
+    /// Signs and appends tombstones; when it returns, they are on the disk.
+    fn append(
+        &mut self,
+        directory: &Path,
+        burials: &[&Burial],
+        key: &SecretKey,
+        time_s: i64,
+    ) -> io::Result<()> {
+        let mut options = OpenOptions::new();
+        let path = directory.join(HUB_REMOVED_FILE);
+        let mut file = options.create(true).truncate(false).write(true).mode(0o600).open(path)?;
+        // An entry that a crash has left incomplete.
+        file.set_len(self.bytes)?;
+        file.seek(SeekFrom::Start(self.bytes))?;
+        let (mut bytes, mut last, mut parts) = (Vec::new(), self.last, Vec::new());
+        for burial in burials {
+            let Some(stem) = burial.stem() else { continue };
+            let tombstone = HubTombstone { previous: last, time_s, ..burial.tombstone.clone() };
+            let note = note::sign(&tombstone.to_text(), key.root().origin(), key);
+            bytes.extend_from_slice(burial.epoch.as_deref().unwrap_or_default());
+            bytes.extend_from_slice(note.as_bytes());
+            last = Hash::of(note.as_bytes());
+            parts.push((FileName::Lines(stem.clone()), tombstone.log));
+            parts.push((FileName::Chain(stem), tombstone.sidecar));
+        }
+        file.write_all(&bytes)?;
+        file.sync_all()?;
+        sync_directory(directory)?;
+        self.bytes += bytes.len() as u64;
+        self.last = last;
+        self.parts.extend(parts);
+        Ok(())
+    }
+}
+
+impl Replica {
+    /// Gives another generation the tombstones of the files that it shares.
+    pub(super) fn copy_removed(
+        &self,
+        target: &Path,
+        is_shared: impl Fn(&FileName) -> bool,
+    ) -> io::Result<Removed> {
+        let is_wanted = |stem: &Stem| is_shared(&FileName::Lines(stem.clone()));
+        let (removed, bytes) = Removed::read_while(&self.path(), is_wanted)?;
+        if bytes > 0 {
+            let mut copy = File::create_new(target.join(HUB_REMOVED_FILE))?;
+            let source = File::open(self.path().join(HUB_REMOVED_FILE))?;
+            io::copy(&mut io::Read::take(source, bytes), &mut copy)?;
+            copy.sync_all()?;
+        }
+        Ok(removed)
+    }
+
+    /// The files that are not removed, of all generations.
+    fn held(&self) -> io::Result<HeldFiles> {
+        let mut held = HeldFiles::new();
+        for generation in generations(&self.root)? {
+            let directory = self.root.join(generation.to_string());
+            let removed = Removed::read(&directory)?;
+            for (name, length) in files(&directory)? {
+                let Some(stem) = name.stem().filter(|_| !removed.has(&name)) else { continue };
+                let parts = held.entry(stem.clone()).or_default().entry(generation).or_default();
+                match name {
+                    FileName::Lines(_) => parts.lines = Some(length),
+                    _ => parts.chain = Some(length),
+                }
+            }
+        }
+        Ok(held)
+    }
+
+    /// Files whose removal has begun: they have a tombstone, and are still there.
+    fn half_removed(&self) -> io::Result<BTreeMap<Stem, Vec<HubTombstone>>> {
+        let mut half_removed: BTreeMap<Stem, Vec<HubTombstone>> = BTreeMap::new();
+        for generation in generations(&self.root)? {
+            let directory = self.root.join(generation.to_string());
+            let removed = Removed::read(&directory)?;
+            let there = files(&directory)?.into_keys().filter(|name| removed.has(name));
+            let stems: BTreeSet<Stem> = there.filter_map(|name| name.stem().cloned()).collect();
+            for (stem, tombstone) in tombstones(&directory, &stems)? {
+                half_removed.entry(stem).or_default().push(tombstone);
+            }
+        }
+        Ok(half_removed)
+    }
+
+    /// Puts tombstones to the disk. From then on the files are removed.
+    fn bury(&mut self, burials: &[Burial], key: &SecretKey, time_s: i64) -> io::Result<()> {
+        for generation in generations(&self.root)? {
+            let of_it = |burial: &&Burial| burial.tombstone.generation == generation;
+            let burials: Vec<&Burial> = burials.iter().filter(of_it).collect();
+            if burials.is_empty() {
+                continue;
+            }
+            let directory = self.root.join(generation.to_string());
+            if generation != self.generation {
+                let mut removed = Removed::read(&directory)?;
+                removed.append(&directory, &burials, key, time_s)?;
+                continue;
+            }
+            self.removed.append(&directory, &burials, key, time_s)?;
+            let names: Vec<FileName> = self.removed.parts.keys().cloned().collect();
+            self.drop_names(&names);
+        }
+        Ok(())
+    }
+
+    /// Removes files that have a tombstone in some generation, from all of those.
+    fn unlink(&self, stems: &BTreeSet<Stem>) -> io::Result<Vec<(u64, FileName)>> {
+        let mut gone = Vec::new();
+        for generation in generations(&self.root)? {
+            let directory = self.root.join(generation.to_string());
+            let removed = Removed::read(&directory)?;
+            let is_due = |name: &FileName| {
+                name.stem().is_some_and(|stem| stems.contains(stem)) && removed.has(name)
+            };
+            for name in files(&directory)?.into_keys().filter(is_due) {
+                std::fs::remove_file(directory.join(name.to_string()))?;
+                gone.push((generation, name));
+            }
+            sync_directory(&directory)?;
+        }
+        Ok(gone)
+    }
+}
+
+/// The tombstones of some files of a generation.
+fn tombstones(directory: &Path, stems: &BTreeSet<Stem>) -> io::Result<Vec<(Stem, HubTombstone)>> {
+    let mut found = Vec::new();
+    if stems.is_empty() {
+        return Ok(found);
+    }
+    let file = File::open(directory.join(HUB_REMOVED_FILE))?;
+    let mut entries = Entries::new(BufReader::new(file));
+    while let Some(entry) = entries.next_entry()? {
+        let Some(Meaning::HubTombstone(tombstone, _)) = entry.meaning else { continue };
+        let stem = tombstone.file.strip_suffix(".jsonl").and_then(|stem| stem.parse().ok());
+        found.extend(stem.filter(|stem| stems.contains(stem)).map(|stem| (stem, *tombstone)));
+    }
+    Ok(found)
+}
+
+/// The removed log files in the directory of an origin, with their generations.
+fn removed_in(root: &Path) -> io::Result<Vec<(u64, Stem)>> {
+    let mut stems = Vec::new();
+    for generation in generations(root)? {
+        let removed = Removed::read(&root.join(generation.to_string()))?;
+        let lines = removed.parts.into_keys().filter(|name| matches!(name, FileName::Lines(_)));
+        stems.extend(lines.filter_map(|name| Some((generation, name.stem()?.clone()))));
+    }
+    Ok(stems)
+}
+
+/// All removed log files of a hub.
+///
+/// # Errors
+/// The replica cannot be read.
+pub fn all(replica: &Path) -> io::Result<Vec<(Origin, u64, Stem)>> {
+    let mut all = Vec::new();
+    for entry in std::fs::read_dir(replica)? {
+        let name = entry?.file_name();
+        let Some(origin) = name.to_str().and_then(|name| name.parse::<Origin>().ok()) else {
+            continue;
+        };
+        let stems = removed_in(&replica.join(&name))?.into_iter();
+        all.extend(stems.map(|(generation, stem)| (origin.clone(), generation, stem)));
+    }
+    Ok(all)
+}
+
+impl Landing {
+    /// The log files of an origin that are not removed. Blocks.
+    ///
+    /// # Errors
+    /// The replica cannot be read.
+    pub fn held(&self, origin: &Origin) -> io::Result<HeldFiles> {
+        self.with_replica_now(origin, |replica| replica.held())
+    }
+
+    /// Files of an origin whose removal has begun. Blocks.
+    ///
+    /// # Errors
+    /// The replica cannot be read.
+    pub fn half_removed(&self, origin: &Origin) -> io::Result<BTreeMap<Stem, Vec<HubTombstone>>> {
+        self.with_replica_now(origin, |replica| replica.half_removed())
+    }
+
+    /// Removed files of an origin, by generation: names of log files. Blocks.
+    ///
+    /// # Errors
+    /// The replica cannot be read.
+    pub fn removed(&self, origin: &Origin) -> io::Result<Vec<(u64, Stem)>> {
+        self.with_replica_now(origin, |replica| removed_in(&replica.root))
+    }
+
+    /// Signs tombstones, and puts them to the disk. Blocks.
+    ///
+    /// # Errors
+    /// They are not all on the disk.
+    pub fn bury(
+        &self,
+        origin: &Origin,
+        burials: &[Burial],
+        key: &SecretKey,
+        time_s: i64,
+    ) -> io::Result<()> {
+        self.with_replica_now(origin, |replica| replica.bury(burials, key, time_s))
+    }
+
+    /// Removes files that have tombstones from the disk. Blocks.
+    ///
+    /// # Errors
+    /// Some are still there.
+    pub fn unlink(&self, origin: &Origin, stems: &BTreeSet<Stem>) -> io::Result<()> {
+        let gone = self.with_replica_now(origin, |replica| replica.unlink(stems))?;
+        for (generation, name) in gone {
+            self.shared.feed.remove(origin, generation, &name);
+        }
+        Ok(())
+    }
+
+    fn with_replica_now<T>(
+        &self,
+        origin: &Origin,
+        call: impl FnOnce(&mut Replica) -> io::Result<T>,
+    ) -> io::Result<T> {
+        let origins = self.shared.origins.read().unwrap_or_else(PoisonError::into_inner);
+        let entry = origins.get(origin).map(Arc::clone);
+        drop(origins);
+        let entry = entry.ok_or(io::ErrorKind::NotFound)?;
+        let mut replica = entry.replica.blocking_lock();
+        let result = call(&mut replica);
+        entry.see(&replica);
+        result
+    }
+}

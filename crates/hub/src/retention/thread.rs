@@ -1,0 +1,186 @@
+//! The thread that removes what is due.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use tacho_ship::protocol::{Origin, Stem};
+
+use super::plan::{Log, Plan, Wait, has_line};
+use super::settings::{self, Settings};
+use super::steps::{RetentionError, Steps, key};
+use super::storage::Waits;
+use crate::clock::now_us;
+use crate::database::DatabaseError;
+use crate::landing::OriginView;
+use crate::say::say;
+use crate::verification::Verification;
+
+/// Time between two looks at the settings.
+const TICK: Duration = Duration::from_secs(1);
+/// Time between two looks at the files.
+const INTERVAL: Duration = Duration::from_secs(60);
+/// The same while something is due that has to wait.
+const WAITING: Duration = Duration::from_secs(5);
+/// Files of one log that are removed together: what the index needs of the disk meanwhile is
+/// limited by it.
+const TOGETHER_MAX: usize = 24;
+
+/// The thread, until it is dropped.
+pub struct Retention {
+    stop: Sender<()>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Retention {
+    /// Starts the thread, which first completes what a crash has interrupted.
+    ///
+    /// # Errors
+    /// There can be no more threads.
+    pub fn start(steps: Steps, verification: Verification, waits: Waits) -> io::Result<Self> {
+        let (stop, stopped) = channel();
+        let mut work = Work {
+            steps,
+            verification,
+            settings: None,
+            waits,
+            is_complete: false,
+            said: String::new(),
+        };
+        let thread = std::thread::Builder::new().name("retention".to_owned());
+        let thread = thread.spawn(move || work.run(&stopped))?;
+        Ok(Self { stop, thread: Some(thread) })
+    }
+}
+
+impl Drop for Retention {
+    fn drop(&mut self) {
+        // A receiver that is gone has ended already.
+        let _ = self.stop.send(());
+        if let Some(thread) = self.thread.take()
+            && thread.join().is_err()
+        {
+            say("the thread of the retention ended by a panic");
+        }
+    }
+}
+
+struct Work {
+    steps: Steps,
+    verification: Verification,
+    settings: Option<Settings>,
+    /// What the next file of a log waits for.
+    waits: Waits,
+    /// Nothing is left of an earlier removal.
+    is_complete: bool,
+    /// The last error.
+    said: String,
+}
+
+impl Work {
+    fn run(&mut self, stopped: &Receiver<()>) {
+        let mut next_look = Instant::now();
+        loop {
+            match settings::load(&self.steps.database) {
+                Ok(settings) => {
+                    if self.settings.as_ref() != Some(&settings) {
+                        next_look = Instant::now();
+                        self.settings = Some(settings);
+                    }
+                }
+                Err(error) => self.say(&error),
+            }
+            if next_look <= Instant::now() {
+                let result = self.look(stopped);
+                let is_waiting = hold(&self.waits).values().any(|wait| *wait != Wait::Alert);
+                let pause = if is_waiting || result.is_err() { WAITING } else { INTERVAL };
+                next_look = Instant::now() + pause;
+                match result {
+                    Ok(()) => self.said.clear(),
+                    Err(error) => self.say(&error),
+                }
+            }
+            match stopped.recv_timeout(TICK) {
+                Err(RecvTimeoutError::Timeout) => {}
+                _ => return,
+            }
+        }
+    }
+
+    /// An error that lasts is said once.
+    fn say(&mut self, error: &dyn std::fmt::Display) {
+        let text = format!("retention: {error}");
+        if self.said != text {
+            say(&text);
+            self.said = text;
+        }
+    }
+
+    fn look(&mut self, stopped: &Receiver<()>) -> Result<(), RetentionError> {
+        if !self.is_complete {
+            self.steps.complete()?;
+            self.is_complete = true;
+        }
+        let Some(settings) = self.settings.clone() else { return Ok(()) };
+        loop {
+            let mut due = Vec::new();
+            let mut waits = BTreeMap::new();
+            for (origin, view, _) in self.steps.landing.origins() {
+                let plan = self.plan(&origin, &view, &settings)?;
+                due.extend(plan.due);
+                waits.extend(plan.wait.map(|wait| (origin, wait)));
+            }
+            *hold(&self.waits) = waits;
+            if due.is_empty() || stopped.try_recv() != Err(std::sync::mpsc::TryRecvError::Empty) {
+                return Ok(());
+            }
+            // If it fails in the middle, the rest is done at the next look.
+            self.is_complete = false;
+            self.steps.remove(&due)?;
+            self.is_complete = true;
+        }
+    }
+
+    fn plan(
+        &self,
+        origin: &Origin,
+        view: &OriginView,
+        settings: &Settings,
+    ) -> Result<Plan, RetentionError> {
+        let error = |source| RetentionError::Replica { origin: origin.clone(), source };
+        let Steps { landing, store, data, database, .. } = &self.steps;
+        let held = landing.held(origin).map_err(error)?;
+        let seal = self.verification.seal(origin);
+        let indexed = |generation: u64, stem: &Stem| store.indexed(&key(origin, generation, stem)?);
+        let log = Log {
+            origin,
+            generation: view.generation,
+            held: &held,
+            seal: seal.as_ref(),
+            indexed: &indexed,
+            has_line: &|generation, stem, offset| {
+                has_line(&data.generation(origin, generation), stem, offset)
+            },
+            is_held: is_held(database, origin)?,
+            days: settings.days(origin),
+        };
+        log.plan(now_us(), TOGETHER_MAX).map_err(error)
+    }
+}
+
+fn hold(waits: &Waits) -> MutexGuard<'_, BTreeMap<Origin, Wait>> {
+    waits.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Whether an alert says that the log, or its copy, was changed, and is not acknowledged. Evidence
+/// of a change is not removed before a person has seen it.
+fn is_held(database: &crate::database::Database, origin: &Origin) -> Result<bool, DatabaseError> {
+    database.read(|connection| {
+        let select = "SELECT EXISTS (SELECT 1 FROM alert WHERE server = ?1 AND state = 'open'
+            AND rule IN ('tampered', 'seal_broken', 'replica_cut'))";
+        Ok(connection.query_row(select, [origin.as_str()], |row| row.get(0))?)
+    })
+}

@@ -1,0 +1,246 @@
+//! Removals that are interrupted before each of their steps, and what shippers are answered about
+//! removed files.
+
+use std::collections::BTreeSet;
+
+use serde_json::json;
+use tacho_hub::hub_key;
+use tacho_hub::retention::burial::Due;
+use tacho_hub::retention::{Step, Steps};
+use tacho_store::FileKey;
+
+use crate::bench::{Bench, ONE, TWO, chain, lines};
+
+const LINE: &[u8] = b"{\"v\":1,\"seq\":1,\"ts\":\"2020-01-01T00:00:00.000000+00:00\"}\n";
+
+fn steps(bench: &Bench, until: Step) -> Steps {
+    let state = bench.state();
+    Steps {
+        key: hub_key::open(&state.data).unwrap(),
+        data: state.data,
+        database: state.database,
+        landing: bench.landing.clone(),
+        store: state.index.store().clone(),
+        may_go_on: Box::new(move |step| step != until),
+    }
+}
+
+/// Removes a file, as far as before a step.
+async fn remove(bench: &Bench, generations: &[u64], until: Step) -> bool {
+    let steps = steps(bench, until);
+    let due = Due {
+        origin: "db1".parse().unwrap(),
+        stem: ONE.parse().unwrap(),
+        generations: generations.iter().map(|generation| (*generation, None)).collect(),
+        newest_us: 7,
+        days: 30,
+    };
+    tokio::task::spawn_blocking(move || steps.remove(&[due]).is_ok()).await.unwrap()
+}
+
+async fn complete(bench: &Bench) {
+    let steps = steps(bench, Step::Done);
+    // The last step stops, so that nothing is left to stop at.
+    tokio::task::spawn_blocking(move || drop(steps.complete())).await.unwrap();
+}
+
+async fn filled() -> Bench {
+    let bench = Bench::new();
+    bench.put(&lines(ONE), 0, LINE).await;
+    bench.put(&chain(ONE), 0, b"no entry\n").await;
+    bench.put(&lines(TWO), 0, LINE).await;
+    bench
+}
+
+fn index(bench: &Bench) -> tacho_hub::index::Index {
+    bench.state().index
+}
+
+/// Waits until both files are indexed.
+async fn indexed(bench: &Bench) {
+    let mut changed = index(bench).changed();
+    let done = |bench: &Bench| {
+        [ONE, TWO].iter().all(|stem| {
+            let (origin, file) = ("db1".to_owned(), lines(stem));
+            let key = FileKey { origin, generation: 1, file };
+            index(bench).store().indexed(&key).is_some_and(|it| it.offset == LINE.len() as u64)
+        })
+    };
+    while !done(bench) {
+        changed.changed().await.unwrap();
+    }
+}
+
+fn is_there(bench: &Bench, stem: &str) -> [bool; 2] {
+    [lines(stem), chain(stem)].map(|name| bench.path(1, &name).exists())
+}
+
+fn rows(bench: &Bench) -> u64 {
+    index(bench).store().origins().get("db1").map_or(0, |totals| totals.records)
+}
+
+fn records(bench: &Bench) -> i64 {
+    let select = "SELECT count(*) FROM audit_outbox WHERE entry LIKE '%hub.file_removed%'";
+    let read = |connection: &rusqlite::Connection| connection.query_row(select, [], |it| it.get(0));
+    bench.state().database.read(read).unwrap()
+}
+
+#[tokio::test]
+async fn a_removal_is_completed_or_has_not_begun() {
+    let steps = [Step::Bury, Step::Record, Step::Forget, Step::Unlink, Step::Done];
+    for (number, step) in steps.into_iter().enumerate() {
+        let bench = filled().await;
+        indexed(&bench).await;
+        assert!(!remove(&bench, &[1], step).await);
+        let unlinked = step == Step::Done;
+        assert_eq!(is_there(&bench, ONE), [!unlinked; 2], "{step:?}");
+        assert_eq!(rows(&bench), if number > 2 { 1 } else { 2 }, "{step:?}");
+        // Another process.
+        let bench = bench.restarted();
+        let begun = number > 0;
+        let landed = bench.landed();
+        assert_eq!(landed.iter().any(|it| it.contains(ONE)), !begun, "{step:?} {landed:?}");
+        complete(&bench).await;
+        assert_eq!(is_there(&bench, ONE), [!begun; 2], "{step:?}");
+        assert_eq!(is_there(&bench, TWO), [true, false]);
+        assert_eq!(rows(&bench), if begun { 1 } else { 2 }, "{step:?}");
+        // The shipper is not asked for it again.
+        let state = bench.get("/api/v1/origins/db1").await.1;
+        let file = json!({"name": lines(ONE), "offset": LINE.len()});
+        assert!(state["files"].as_array().unwrap().contains(&file), "{state}");
+        assert_eq!(bench.stored(1, &lines(TWO)), LINE);
+        // Once more changes nothing.
+        complete(&bench).await;
+        assert_eq!(rows(&bench), if begun { 1 } else { 2 });
+    }
+}
+
+#[tokio::test]
+async fn a_removal_is_recorded_at_least_once() {
+    for step in [Step::Record, Step::Forget, Step::Unlink] {
+        let bench = filled().await;
+        indexed(&bench).await;
+        remove(&bench, &[1], step).await;
+        let bench = bench.restarted();
+        complete(&bench).await;
+        // What is in the database moves to the log of the hub within a second.
+        let begin = std::time::Instant::now();
+        while records(&bench) == 0 && !own_log(&bench).contains("hub.file_removed") {
+            assert!(begin.elapsed() < std::time::Duration::from_secs(60), "{step:?}");
+            tokio::task::yield_now().await;
+        }
+    }
+}
+
+fn own_log(bench: &Bench) -> String {
+    std::fs::read_dir(bench.data.path().join("audit"))
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|ending| ending == "jsonl"))
+        .map(|path| std::fs::read_to_string(path).unwrap())
+        .collect()
+}
+
+#[tokio::test]
+async fn a_removed_file_answers_as_far_as_its_tombstone_knows() {
+    let bench = filled().await;
+    indexed(&bench).await;
+    remove(&bench, &[1], Step::Done).await;
+    let name = lines(ONE);
+    let length = LINE.len() as u64;
+    let stored = json!({"generation": 1, "offset": length});
+    assert_eq!(bench.put(&name, 0, LINE).await, (200, stored.clone()));
+    assert_eq!(bench.put_after(&name, LINE, b"").await, (200, stored));
+    let other = LINE.to_ascii_uppercase();
+    for answer in
+        [bench.put_after(&name, &other, b"").await, bench.put_after(&name, LINE, b"x\n").await]
+    {
+        assert_eq!((answer.0, &answer.1["code"]), (409, &json!("contradiction")));
+        assert_eq!(answer.1["offset"], length);
+    }
+    assert_eq!(bench.put(&name, length + 1, b"").await.1["code"], "offset");
+    assert!(!bench.path(1, &name).exists());
+}
+
+#[tokio::test]
+async fn a_new_generation_shares_tombstones_of_older_files() {
+    let bench = filled().await;
+    indexed(&bench).await;
+    remove(&bench, &[1], Step::Done).await;
+    let tombstones = bench.stored(1, "hub-removed.chain");
+    let fork = json!({"after": 1, "reason": "different", "file": lines(TWO), "offset": LINE.len()});
+    let (status, state) = bench.fork(&fork).await;
+    let names = |state: &serde_json::Value| -> BTreeSet<String> {
+        let files = state["files"].as_array().unwrap().iter();
+        files.map(|file| file["name"].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!((status, names(&state)), (201, BTreeSet::from([lines(ONE), chain(ONE)])));
+    assert_eq!(bench.stored(2, "hub-removed.chain"), tombstones);
+    let bench = bench.restarted();
+    assert_eq!(names(&bench.get("/api/v1/origins/db1").await.1).len(), 2);
+    // The file itself contradicts: it is received again.
+    let fork = json!({"after": 2, "reason": "different", "file": lines(ONE), "offset": LINE.len()});
+    let (status, state) = bench.fork(&fork).await;
+    assert_eq!((status, names(&state)), (201, BTreeSet::new()));
+    assert_eq!(bench.put(&lines(ONE), 0, LINE).await.0, 200);
+    assert_eq!(bench.stored(3, &lines(ONE)), LINE);
+}
+
+/// Generations share a file: it is removed from both, also if the hub dies between them.
+#[tokio::test]
+async fn a_shared_file_is_removed_from_all_generations() {
+    for first in [&[1, 2][..], &[1], &[2]] {
+        let bench = filled().await;
+        indexed(&bench).await;
+        let fork = json!({"after": 1, "reason": "different", "file": "removed.chain", "offset": 0});
+        assert_eq!(bench.fork(&fork).await.0, 201);
+        remove(&bench, first, Step::Record).await;
+        let bench = bench.restarted();
+        complete(&bench).await;
+        for generation in [1, 2] {
+            assert!(!bench.path(generation, &lines(ONE)).exists(), "{first:?} {generation}");
+            assert!(!bench.path(generation, &chain(ONE)).exists(), "{first:?} {generation}");
+            let list = bench.stored(generation, "hub-removed.chain");
+            assert_eq!(String::from_utf8(list).unwrap().matches(ONE).count(), 1);
+        }
+        assert_eq!(rows(&bench), 1);
+    }
+}
+
+#[tokio::test]
+async fn a_torn_tombstone_is_cut_off() {
+    let bench = filled().await;
+    indexed(&bench).await;
+    std::fs::write(bench.path(1, "hub-removed.chain"), "tachograph-hub-removed-v1\nserver")
+        .unwrap();
+    let bench = bench.restarted();
+    assert_eq!(bench.landed().len(), 3);
+    remove(&bench, &[1], Step::Done).await;
+    let text = String::from_utf8(bench.stored(1, "hub-removed.chain")).unwrap();
+    assert!(text.starts_with("tachograph-hub-removed-v1\nserver db1\n"), "{text}");
+    let bench = bench.restarted();
+    assert_eq!(bench.landed().len(), 1);
+}
+
+/// An index that was restored from an older copy still has the rows.
+#[tokio::test]
+async fn an_older_index_forgets_what_was_removed() {
+    let bench = filled().await;
+    indexed(&bench).await;
+    let copy = tempfile::tempdir().unwrap();
+    let store = bench.data.path().join("store");
+    let status = std::process::Command::new("cp").arg("-a").arg(&store).arg(copy.path()).status();
+    assert!(status.unwrap().success());
+    remove(&bench, &[1], Step::Done).await;
+    assert_eq!(rows(&bench), 1);
+    let restore = move || {
+        std::fs::remove_dir_all(&store).unwrap();
+        let copied = copy.path().join("store");
+        let status = std::process::Command::new("cp").arg("-a").arg(copied).arg(&store).status();
+        assert!(status.unwrap().success());
+    };
+    let bench = bench.restarted_after(restore);
+    assert_eq!(rows(&bench), 2);
+    complete(&bench).await;
+    assert_eq!(rows(&bench), 1);
+}
