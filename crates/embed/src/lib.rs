@@ -30,7 +30,7 @@ use std::path::PathBuf;
 use std::sync::atomic::AtomicU8;
 
 pub use error_log::write as write_error_log;
-use recorder::{Config, Recorder};
+pub use recorder::{Config, Recorder};
 use tacho_probe::Probe;
 use tacho_recorder::control::{ConfigChange, Severity, Who};
 use tacho_settings::Setting;
@@ -237,6 +237,7 @@ pub unsafe extern "C" fn tacho_embed_start(
             program: config.program,
             external: config.external,
             blocks: config.blocks,
+            replay: false,
         };
         match Recorder::start(&config) {
             Ok(recorder) => Some(Box::new(recorder)),

@@ -49,6 +49,8 @@ pub struct Config {
     pub external: bool,
     /// Whether the server can block a statement.
     pub blocks: bool,
+    /// Whether the records have times in the past: see [`Writer::set_replay`].
+    pub replay: bool,
 }
 
 /// A recorder, see the module documentation.
@@ -116,6 +118,9 @@ impl Recorder {
         let arena = arena_file.arena();
         let mut writer = writer.with_arena(arena_file.new_source());
         drop(nothing);
+        if config.replay {
+            writer.set_replay();
+        }
         writer.note(EventKind::Start, &config.server);
         // In the file before the first statement: if this recording must be recovered, its records
         // then follow their own `start`. If it cannot be written, the writer continues.

@@ -153,6 +153,9 @@ const fn joined(field: Field) -> Joined {
         | Field::port
         | Field::db
         | Field::command
+        | Field::source
+        | Field::server_addr
+        | Field::session
         | Field::sql_command
         | Field::sql
         | Field::sql_bytes
@@ -177,10 +180,13 @@ const fn joined(field: Field) -> Joined {
         | Field::start_ts
         | Field::count
         | Field::cause
+        | Field::lost_bytes
+        | Field::lost_packets
         | Field::server
         | Field::signing_key
         | Field::program
         | Field::tls
+        | Field::client_version
         | Field::variable
         | Field::old_value
         | Field::new_value

@@ -191,6 +191,12 @@ pub const fn place(field: Field) -> Place {
         | Field::signing_key
         | Field::program
         | Field::tls
+        | Field::source
+        | Field::server_addr
+        | Field::session
+        | Field::lost_bytes
+        | Field::lost_packets
+        | Field::client_version
         | Field::detail_bytes => Place::Nowhere,
     }
 }

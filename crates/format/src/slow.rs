@@ -243,6 +243,12 @@ pub const fn place(field: Field) -> Place {
         | Field::signing_key
         | Field::program
         | Field::tls
+        | Field::source
+        | Field::server_addr
+        | Field::session
+        | Field::lost_bytes
+        | Field::lost_packets
+        | Field::client_version
         | Field::variable
         | Field::old_value
         | Field::new_value

@@ -75,6 +75,15 @@ macro_rules! fields {
                 command => command: Name,
                     "client command in the server's words: `Query`, `Execute`, `Init DB` …",
                     "statements", "server";
+                source => source: Name,
+                    "`capture`: recorded from network packets ([capture.md](capture.md))",
+                    "lines of `tacho capture` about a connection", "recorder";
+                server_addr => server_addr: Name,
+                    "address and port of the server",
+                    "as `source`", "packets";
+                session => session: Name,
+                    "`partial`: the capture has not seen all of the session",
+                    "sessions that were joined in their middle, or have a gap", "recorder";
             }
             sql_command {
                 sql_command => sql_command: Name,
@@ -147,8 +156,14 @@ macro_rules! fields {
                     "records lost",
                     "`lost`, if known", "recorder";
                 cause => cause: Name,
-                    "`timeout`, `dropped`, `corrupt`, `killed`, `arena_gone`",
+                    "`timeout`, `dropped`, `corrupt`, `killed`, `arena_gone`; of a capture see [capture.md](capture.md#gaps)",
                     "`lost`", "recorder";
+                lost_bytes => lost_bytes: Number,
+                    "bytes of a connection that the capture has not seen or not understood",
+                    "`lost` of a capture, if known", "recorder";
+                lost_packets => lost_packets: Number,
+                    "packets that the kernel had no space for",
+                    "`lost` of a capture with the cause `kernel`", "recorder";
                 server => server: Name,
                     "server and version",
                     "`start`", "server";
@@ -158,6 +173,9 @@ macro_rules! fields {
                 program => program: Name,
                     "program name from the connection attributes",
                     "if reported", "client";
+                client_version => client_version: Name,
+                    "name and version of the client's library, from the connection attributes",
+                    "`connect` of a capture, if reported", "client";
                 tls => tls: Name,
                     "TLS version of the session",
                     "if reported", "server";

@@ -221,7 +221,7 @@ macro_rules! record {
                 #[doc = $what]
                 pub $field: borrowed!('a $kind),
             )*)*
-            /// The fields from `user` to `command` as `json::write_identity` wrote them for the
+            /// The fields from `user` to `session` as `json::write_identity` wrote them for the
             /// same values before; if empty, they are written from the values.
             pub identity: &'a [u8],
             /// The field `sql_command` as `json::write_sql_command` wrote it before; if empty, it

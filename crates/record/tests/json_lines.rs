@@ -389,7 +389,6 @@ proptest! {
             conn: numbers[1],
             conn_seq: numbers[2],
             query_id: numbers[3],
-            identity: b"",
             user: &texts[0],
             priv_user: &texts[1],
             proxy_user: &texts[2],
@@ -400,7 +399,6 @@ proptest! {
             db: &texts[6],
             command: &texts[7],
             sql_command: &texts[8],
-            sql_command_json: b"",
             errno: numbers[5].unwrap_or(0) as u32,
             sqlstate: &texts[9],
             error: &texts[10],
@@ -437,6 +435,7 @@ proptest! {
             detail: &texts[22],
             detail_bytes: numbers[3],
             attributes: &attributes,
+            ..Record::default()
         };
         let events = EventKind::ALL;
         for event in [events[times.0.unsigned_abs() as usize % events.len()], EventKind::Notice] {

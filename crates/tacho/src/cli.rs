@@ -1,6 +1,7 @@
 //! The command line.
 
 mod arena;
+mod capture;
 #[cfg(test)]
 mod consistency;
 mod convert;
@@ -25,6 +26,7 @@ use crate::migrate::MigrateArgs;
 use crate::pmp::args::PmpArgs;
 use crate::say;
 pub use arena::{ArenaArgs, Overflow, RecorderArgs, RecoverArgs};
+pub use capture::CaptureArgs;
 pub use convert::{ConvertArgs, LogArgs, SendArgs, SlowlogArgs, SyslogBody, Target};
 pub use log::IdentityArgs;
 pub use report::ReportFormat;
@@ -63,6 +65,8 @@ pub enum Command {
     Recover(RecoverArgs),
     /// Write a server's audit log in a separate process (tacho_writer=EXTERNAL)
     Recorder(RecorderArgs),
+    /// Record statements from network packets, without a plugin in the server
+    Capture(CaptureArgs),
     /// Show the arenas and their records, or release a server that waits for a full disk
     Arena(ArenaArgs),
     /// Measure the overhead of auditing on a server

@@ -7,6 +7,7 @@
 
 mod arena;
 mod bench;
+mod capture;
 mod cli;
 mod convert;
 mod digest;
@@ -34,6 +35,7 @@ use clap::CommandFactory as _;
 
 use arena::ArenaCommandError;
 use bench::BenchError;
+use capture::CaptureError;
 use cli::{Cli, Command};
 use convert::ConvertError;
 use migrate::MigrateError;
@@ -72,6 +74,8 @@ fn is_usage(error: &anyhow::Error) -> bool {
     } else if let Some(error) = error.downcast_ref::<RecoverCommandError>() {
         error.is_usage()
     } else if let Some(error) = error.downcast_ref::<RecorderError>() {
+        error.is_usage()
+    } else if let Some(error) = error.downcast_ref::<CaptureError>() {
         error.is_usage()
     } else if let Some(error) = error.downcast_ref::<ArenaCommandError>() {
         error.is_usage()
@@ -121,6 +125,7 @@ fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
             recorder::run(args)?;
             Ok(ExitCode::SUCCESS)
         }
+        Command::Capture(args) => capture::run(args),
         Command::Arena(args) => {
             let problem_count = arena::run(args)?;
             Ok(if problem_count == 0 { ExitCode::SUCCESS } else { ExitCode::from(1) })

@@ -69,6 +69,7 @@ pub const PAGES: &[Facts] = &[
             "tacho-keygen",
             "tacho-recover",
             "tacho-recorder",
+            "tacho-capture",
             "tacho-arena",
             "tacho-bench",
             "tacho-pmp",
@@ -209,6 +210,19 @@ pub const PAGES: &[Facts] = &[
         ],
         see_also: &["tacho", "tacho-recover", "tacho-arena"],
         guide: "/usr/share/doc/tacho/docs/guide/recorder.md",
+    },
+    Facts {
+        name: "tacho-capture",
+        examples: &[
+            ("tacho capture --read mysql.pcap", "Show the records of a packet file"),
+            (
+                "tacho capture --interface eth0 --server 192.0.2.1:3306 --log DIR",
+                "Record what passes an interface",
+            ),
+        ],
+        files: &[ARENAS],
+        see_also: &["tacho", "tacho-tail", "tcpdump"],
+        guide: "/usr/share/doc/tacho/docs/guide/capture.md",
     },
     Facts {
         name: "tacho-arena",

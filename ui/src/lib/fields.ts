@@ -38,11 +38,12 @@ export const GROUPS: [string, string[]][] = [
   ],
   [
     "Session",
-    "user priv_user proxy_user os_user host ip port db program tls conn conn_seq run".split(" "),
+    `user priv_user proxy_user os_user host ip port db program client_version tls conn conn_seq run
+    source server_addr session`.split(/\s+/),
   ],
   ["Notice", "class action object producer detail detail_bytes attributes".split(" ")],
   ["Change", "variable old_value new_value".split(" ")],
-  ["Loss", "cause count start_ts".split(" ")],
+  ["Loss", "cause count lost_bytes lost_packets start_ts".split(" ")],
   ["Text", "sql_charset sql_bytes sql_redacted".split(" ")],
 ];
 
@@ -54,5 +55,5 @@ export const SHOWN_ELSEWHERE = new Set(
 /** Whose values a filter is made of by a click. */
 export const FILTERABLE = new Set(
   `event outcome user priv_user host ip db command sql_command errno sqlstate blocked_by digest
-  program tls variable class action cause run conn`.split(/\s+/),
+  program tls variable class action cause run conn source server_addr session`.split(/\s+/),
 );

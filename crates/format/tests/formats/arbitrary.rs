@@ -95,7 +95,7 @@ pub fn record() -> impl Strategy<Value = OwnedRecord> {
     let commands = prop::sample::select(&["Query", "Execute", "Prepare", "Quit", "Ping", ""][..]);
     let charsets = prop::sample::select(&["utf8mb4", "latin1", "binary", "sjis", "ucs2", "no"][..]);
     let sql = (option::of(bytes()), any::<bool>(), charsets, option::of(bytes()));
-    (words, numbers, times, vec(bytes(), 25), commands, sql, vec(table(), 0..3)).prop_map(
+    (words, numbers, times, vec(bytes(), 29), commands, sql, vec(table(), 0..3)).prop_map(
         |(words, (numbers, errno, port), (seq, ts_us), texts, command, sql, tables)| {
             let mut texts = texts.into_iter();
             let mut text = || texts.next().unwrap_or_default();
@@ -119,6 +119,9 @@ pub fn record() -> impl Strategy<Value = OwnedRecord> {
                 port,
                 db: text(),
                 command: if command.is_empty() { text() } else { command.into() },
+                source: text(),
+                server_addr: text(),
+                session: text(),
                 sql_command: text(),
                 errno,
                 sqlstate: text(),
@@ -141,21 +144,18 @@ pub fn record() -> impl Strategy<Value = OwnedRecord> {
                 running_seq: number(),
                 count: number(),
                 cause: text(),
+                lost_bytes: number(),
+                lost_packets: number(),
                 server: text(),
                 program: text(),
+                client_version: text(),
                 tls: text(),
                 signing_key: text(),
                 variable: text(),
                 old_value: text(),
                 new_value: text(),
-                // Set below, if there is a notice.
-                class: Vec::new(),
-                action: Vec::new(),
-                object: Vec::new(),
-                producer: Vec::new(),
-                detail: Vec::new(),
-                detail_bytes: None,
-                attributes: Vec::new(),
+                // The fields of a notice are set below, if it is one.
+                ..OwnedRecord::default()
             };
             if record.event != Some(EventKind::Notice) {
                 return record;

@@ -285,7 +285,8 @@ impl Conn {
         self.last_ts_us = self.last_ts_us.max(head.ts_us);
         let ts_us = self.last_ts_us;
         // Notices and changes of settings have no errors.
-        let is_beside = matches!(head.kind, RecordKind::Notice | RecordKind::Config);
+        let is_beside =
+            matches!(head.kind, RecordKind::Notice | RecordKind::Config | RecordKind::Lost);
         if self.pending_error.is_some() && !is_beside {
             self.settle_error(head, ready);
         }
@@ -343,7 +344,7 @@ impl Conn {
                 ready.push(self.single(place, awaited, head, ts_us));
                 self.is_gone = self.stash.is_empty() && self.loose.is_empty();
             }
-            RecordKind::Connect | RecordKind::ChangeUser => {
+            RecordKind::Connect | RecordKind::ChangeUser | RecordKind::Lost => {
                 ready.push(self.single(place, awaited, head, ts_us));
             }
             RecordKind::Notice | RecordKind::Config => {

@@ -4,7 +4,7 @@ use tacho_record::charset::Charset;
 use tacho_record::json;
 use tacho_record::{Outcome, Record, TableAccess, TableUse};
 use tacho_ring::codec::{
-    PRESENT_LOCK_TIME, PRESENT_QUERY_TIME, PRESENT_ROWS_AFFECTED, PRESENT_ROWS_EXAMINED,
+    Captured, PRESENT_LOCK_TIME, PRESENT_QUERY_TIME, PRESENT_ROWS_AFFECTED, PRESENT_ROWS_EXAMINED,
     PRESENT_ROWS_SENT, STRING_CHARSET, STRING_COMMAND, STRING_COUNT, STRING_DB, STRING_HOST,
     STRING_IP, STRING_OS_USER, STRING_PRIV_USER, STRING_PROXY_USER, STRING_USER, View,
 };
@@ -19,7 +19,7 @@ use crate::join::StatementEnd;
 pub(super) struct Known {
     lengths: [u16; STRING_COUNT],
     strings: Vec<u8>,
-    /// JSON of the fields from `user` to `command`.
+    /// JSON of the fields from `user` to `session`.
     json: Vec<u8>,
     /// The character set, if the server's name for it is a known one.
     charset: Option<&'static Charset>,
@@ -104,13 +104,24 @@ impl Known {
 pub(super) fn identify<'v>(record: &mut Record<'v>, strings: &[&'v [u8]; STRING_COUNT]) {
     record.user = strings[STRING_USER];
     record.priv_user = strings[STRING_PRIV_USER];
-    record.proxy_user = strings[STRING_PROXY_USER];
+    match Captured::read(strings[STRING_PROXY_USER]) {
+        None => record.proxy_user = strings[STRING_PROXY_USER],
+        Some(captured) => capture_of(record, &captured),
+    }
     record.os_user = strings[STRING_OS_USER];
     record.host = strings[STRING_HOST];
     record.ip = strings[STRING_IP];
     record.db = strings[STRING_DB];
     record.command = strings[STRING_COMMAND];
     record.sql_charset = strings[STRING_CHARSET];
+}
+
+/// Fields that only the records of a capture have.
+pub(super) fn capture_of<'v>(record: &mut Record<'v>, captured: &Captured<'v>) {
+    record.source = b"capture";
+    record.server_addr = captured.server_addr;
+    record.session = captured.session;
+    record.port = std::str::from_utf8(captured.port).ok().and_then(|port| port.parse().ok());
 }
 
 /// How a statement ended, according to its record.

@@ -4,8 +4,8 @@ use std::borrow::Cow;
 
 use tacho_record::{EventKind, Outcome, Record};
 use tacho_ring::codec::{
-    PRESENT_SQLSTATE, PRESENT_TEXT, RecordKind, STRING_COMMAND, STRING_HOST, STRING_IP,
-    STRING_PRIV_USER, STRING_USER, View,
+    Captured, PRESENT_SQLSTATE, PRESENT_TEXT, RecordKind, STRING_COMMAND, STRING_HOST, STRING_IP,
+    STRING_PRIV_USER, STRING_PROXY_USER, STRING_USER, View, server_conn,
 };
 use tacho_sql::digest::Normaliser;
 use tacho_sql::redact;
@@ -13,7 +13,7 @@ use tacho_sql::redact;
 use super::digests::Digests;
 use super::load::Loaded;
 use super::notice::Notice;
-use super::parts::{TextKind, end_of, know, outcome_of, table_of};
+use super::parts::{TextKind, end_of, identify, know, outcome_of, table_of};
 use super::secrets::{Shown, clean_message, show};
 use super::style::{Scratch, Style, Written, is_blocked, write};
 use super::{texts, wanted};
@@ -30,6 +30,7 @@ fn event_of(view: &View<'_>) -> EventKind {
         RecordKind::Table => EventKind::Table,
         RecordKind::Config => EventKind::Config,
         RecordKind::Notice => EventKind::Notice,
+        RecordKind::Lost => EventKind::Lost,
         _ => EventKind::Statement,
     }
 }
@@ -43,6 +44,28 @@ fn config<'r>(view: &View<'r>, values: &'r [u8], record: &mut Record<'r>) {
     record.priv_user = view.string(STRING_PRIV_USER);
     record.host = view.string(STRING_HOST);
     record.ip = view.string(STRING_IP);
+}
+
+/// What a capture has not seen.
+fn lost<'r>(view: &View<'r>, record: &mut Record<'r>) {
+    identify(record, &view.strings());
+    record.command = &[];
+    record.cause = view.string(STRING_COMMAND);
+    let [bytes, since_us, packets, ..] = view.figures;
+    record.lost_bytes = (bytes != 0).then_some(bytes);
+    record.lost_packets = (packets != 0).then_some(packets);
+    record.start_ts_us = i64::try_from(since_us).ok();
+}
+
+/// Fields of the records of a session; a client sends its attributes when it logs in.
+fn session<'r>(view: &View<'r>, record: &mut Record<'r>) {
+    if view.kind == RecordKind::Disconnect {
+        record.outcome = None;
+    }
+    if let Some(captured) = Captured::read(view.string(STRING_PROXY_USER)) {
+        record.program = captured.program;
+        record.client_version = captured.client_version;
+    }
 }
 
 /// The text and the message of a line, unredacted.
@@ -155,7 +178,7 @@ pub fn write_single(
         ts_us: view.header.ts_us,
         event: Some(event),
         run: style.run,
-        conn: (view.header.conn != 0).then_some(view.header.conn),
+        conn: server_conn(view.header.conn),
         conn_seq: (view.header.conn_seq != 0).then_some(view.header.conn_seq),
         ..Record::default()
     };
@@ -164,6 +187,7 @@ pub fn write_single(
     let mut texts = Texts { no_text: action.no_text, ..Texts::default() };
     match event {
         EventKind::Config => config(&view, text.unwrap_or_default(), &mut record),
+        EventKind::Lost => lost(&view, &mut record),
         EventKind::Notice => {
             notice = Notice::read(&view, text.unwrap_or_default(), style.redact_literals);
             attributes = notice.attributes();
@@ -183,9 +207,7 @@ pub fn write_single(
         _ => {
             let kind = know(known, &view, &mut record);
             outcome_of(&mut record, &end_of(&view));
-            if event == EventKind::Disconnect {
-                record.outcome = None;
-            }
+            session(&view, &mut record);
             record.query_id = query_id;
             commands.name(drain, view.body.sql_command, &mut record);
             texts.take_sql(&loaded, kind, &mut record);

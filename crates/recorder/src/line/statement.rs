@@ -7,6 +7,7 @@ use tacho_filter::program::USES_TABLE;
 use tacho_record::{EventKind, Outcome, Record, TableUse};
 use tacho_ring::codec::{
     PRESENT_SQL_COMMAND, PRESENT_SQLSTATE, PRESENT_TEXT, RecordKind, STRING_CHARSET, STRING_DB,
+    server_conn,
 };
 use tacho_sql::digest::Normaliser;
 use tacho_sql::redact;
@@ -238,7 +239,7 @@ fn record_of<'r>(seq: u64, statement: &Statement<'_>, run: Option<u64>) -> Recor
         ts_us: open.ts_us,
         event: Some(EventKind::Statement),
         run,
-        conn: Some(conn),
+        conn: server_conn(conn),
         conn_seq: (open.conn_seq != 0).then_some(open.conn_seq),
         query_id: (open.query_id != 0).then_some(open.query_id),
         outcome: Some(outcome),

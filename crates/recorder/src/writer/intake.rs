@@ -12,7 +12,7 @@ use crate::join::{Ending, Join, Ready, Start};
 use crate::spill::ArenaSource;
 
 /// A statement that is open for this long gets a `running` line, µs.
-pub(super) const RUNNING_AFTER_US: i64 = 10_000_000;
+const RUNNING_AFTER_US: i64 = 10_000_000;
 
 /// Reads, joins and queues records, see the module documentation.
 pub(super) struct Intake {
@@ -21,6 +21,8 @@ pub(super) struct Intake {
     /// Items that can become lines; emptied when all are written.
     ready: Vec<Ready>,
     queue: Queue,
+    /// The times of the records are in the past: how long a statement has been open is not known.
+    is_replay: bool,
 }
 
 impl Intake {
@@ -30,6 +32,7 @@ impl Intake {
             join: Join::default(),
             ready: Vec::new(),
             queue: Queue::default(),
+            is_replay: false,
         }
     }
 
@@ -40,6 +43,16 @@ impl Intake {
         self.join = Join::default();
         // The items refer to records of the old arena.
         self.queue.clear(&mut self.ready);
+    }
+
+    /// See [`Writer::set_replay`](super::Writer::set_replay).
+    pub(super) fn set_replay(&mut self) {
+        self.is_replay = true;
+    }
+
+    /// Statements that began before this have been open for long, µs since 1970-01-01 UTC.
+    pub(super) fn long_ago_us(&self, now_us: i64) -> i64 {
+        if self.is_replay { i64::MIN } else { now_us - RUNNING_AFTER_US }
     }
 
     pub(super) fn arena(&self) -> &Arena {
@@ -78,7 +91,8 @@ impl Intake {
         if let Some(quiet) = quiet {
             join.forget_quiet(&quiet);
         }
-        join.close_over(sys::now_us() - RUNNING_AFTER_US, ready);
+        let before_us = self.long_ago_us(sys::now_us());
+        self.join.close_over(before_us, &mut self.ready);
     }
 
     /// Puts ready items into the queue.

@@ -176,6 +176,12 @@ impl<F: Fs> Writer<F> {
         self.intake.set_tasks(tasks);
     }
 
+    /// The records come from a packet file: their times are in the past. A statement gets a
+    /// `running` line only if its chunk is needed.
+    pub fn set_replay(&mut self) {
+        self.intake.set_replay();
+    }
+
     /// The filters come from another process: records that a newer filter let through wait for it.
     pub fn wait_for_filters(&mut self) {
         self.lines.filter_sync.set_remote();

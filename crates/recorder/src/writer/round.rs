@@ -7,7 +7,6 @@ use tacho_logdir::Fs;
 use tacho_ring::producer::Futex;
 use tacho_ring::{free, sys};
 
-use super::intake::RUNNING_AFTER_US;
 use super::lines::Channels;
 use super::output::Output;
 use super::{Writer, relief, running};
@@ -80,7 +79,7 @@ impl<F: Fs> Writer<F> {
         self.count_corrupt_records();
         let Writer { losses, output, intake, context, .. } = self;
         losses.write(now_us, intake.arena(), &mut output.batch, context);
-        self.write_running(now_us - RUNNING_AFTER_US);
+        self.write_running(self.intake.long_ago_us(now_us));
         true
     }
 

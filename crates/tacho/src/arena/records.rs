@@ -345,6 +345,7 @@ fn kind_name(kind: RecordKind) -> &'static str {
         RecordKind::Config => "config",
         RecordKind::Rewrite => "rewrite",
         RecordKind::Notice => "notice",
+        RecordKind::Lost => "lost",
     }
 }
 

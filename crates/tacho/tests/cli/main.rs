@@ -2,6 +2,7 @@
 
 mod arena;
 mod bounds;
+mod capture;
 mod convert;
 mod digest;
 mod follow;

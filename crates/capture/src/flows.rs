@@ -1,0 +1,245 @@
+//! All connections: which segment belongs to which, and how much memory they may use.
+
+mod flow;
+
+use std::collections::{HashMap, HashSet};
+use std::net::SocketAddr;
+
+use crate::link::Segment;
+use crate::mysql::{Limits, Output, Side};
+use flow::Flow;
+
+/// The port of a server if none is named.
+const USUAL_PORT: u16 = 3306;
+/// How often connections with missing bytes are visited, µs of the packets' clock.
+const VISIT_EVERY_US: i64 = 50_000;
+/// How often all connections are visited, µs.
+const VISIT_ALL_EVERY_US: i64 = 5_000_000;
+
+/// What the connections have used, and what was left out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Figures {
+    /// Segments of connections to the servers.
+    pub segments: u64,
+    /// Segments of other connections.
+    pub others: u64,
+    /// Connections.
+    pub connections: u64,
+    /// The most memory that texts and waiting segments have used, bytes.
+    pub peak_bytes: usize,
+}
+
+/// Limits of all connections.
+#[derive(Clone, Copy, Debug)]
+pub struct Budget {
+    /// Memory of all connections for texts and waiting segments, bytes.
+    pub bytes: usize,
+    /// Connections.
+    pub connections: usize,
+    /// Limits of each.
+    pub each: Limits,
+}
+
+impl Default for Budget {
+    fn default() -> Budget {
+        Budget { bytes: 512 << 20, connections: 100_000, each: Limits::default() }
+    }
+}
+
+/// Client and server.
+type Key = (SocketAddr, SocketAddr);
+
+/// All connections, see the module documentation.
+pub struct Flows {
+    servers: Vec<SocketAddr>,
+    budget: Budget,
+    flows: HashMap<Key, Flow>,
+    /// Those with missing bytes.
+    holes: HashSet<Key>,
+    /// The latest time of a packet, µs since 1970-01-01 UTC.
+    now_us: i64,
+    visited_us: i64,
+    visited_all_us: i64,
+    held_bytes: usize,
+    number: u32,
+    figures: Figures,
+}
+
+impl Flows {
+    /// Of connections to these servers; an address of `0.0.0.0` or `::` is any address. Without
+    /// servers they are recognised by port 3306, and by their greeting.
+    pub fn new(servers: Vec<SocketAddr>, budget: Budget) -> Flows {
+        Flows {
+            servers,
+            budget,
+            flows: HashMap::new(),
+            holes: HashSet::new(),
+            now_us: i64::MIN,
+            visited_us: i64::MIN,
+            visited_all_us: i64::MIN,
+            held_bytes: 0,
+            number: 0,
+            figures: Figures::default(),
+        }
+    }
+
+    /// Figures of all connections.
+    pub fn figures(&self) -> Figures {
+        self.figures
+    }
+
+    /// Memory for texts and waiting segments, bytes.
+    pub fn held_bytes(&self) -> usize {
+        self.held_bytes
+    }
+
+    fn is_server(&self, address: SocketAddr) -> bool {
+        self.servers.iter().any(|server| {
+            server.port() == address.port()
+                && (server.ip().is_unspecified() || server.ip() == address.ip().to_canonical())
+        })
+    }
+
+    /// The connection of a segment, and who sends it. `None`: not one to a server.
+    fn place(&self, segment: &Segment<'_>) -> Option<(Key, Side)> {
+        let Segment { from, to, .. } = *segment;
+        let by_client = ((from, to), Side::Client);
+        let by_server = ((to, from), Side::Server);
+        if !self.servers.is_empty() {
+            return match (self.is_server(to), self.is_server(from)) {
+                (true, false) => Some(by_client),
+                (false, true) => Some(by_server),
+                // One server is the client of another.
+                (true, true) => Some(self.known(by_client, by_server).unwrap_or_else(|| {
+                    if segment.syn && segment.ack.is_some() { by_server } else { by_client }
+                })),
+                (false, false) => None,
+            };
+        }
+        let known = self.known(by_client, by_server);
+        known.or(match (segment.syn, segment.ack) {
+            (true, None) => Some(by_client),
+            (true, Some(_)) => Some(by_server),
+            _ if to.port() == USUAL_PORT => Some(by_client),
+            _ if from.port() == USUAL_PORT => Some(by_server),
+            _ => None,
+        })
+    }
+
+    fn known(&self, by_client: (Key, Side), by_server: (Key, Side)) -> Option<(Key, Side)> {
+        [by_client, by_server].into_iter().find(|(key, _)| self.flows.contains_key(key))
+    }
+
+    /// Takes the next segment.
+    pub fn segment(&mut self, segment: &Segment<'_>, out: &mut dyn Output) {
+        self.now_us = self.now_us.max(segment.ts_us);
+        if let Some((key, side)) = self.place(segment) {
+            self.figures.segments += 1;
+            self.add(key, side, segment, out);
+        } else {
+            self.figures.others += 1;
+        }
+        self.visit(out);
+    }
+
+    /// No packet has come for a while: it is this time, µs since 1970-01-01 UTC.
+    pub fn tick(&mut self, now_us: i64, out: &mut dyn Output) {
+        self.now_us = self.now_us.max(now_us);
+        self.visit(out);
+    }
+
+    fn add(&mut self, key: Key, side: Side, segment: &Segment<'_>, out: &mut dyn Output) {
+        let is_new = match self.flows.get(&key) {
+            None => true,
+            // The port is used again.
+            Some(flow) => segment.syn && side == Side::Client && !flow.begins_with(segment.seq),
+        };
+        if is_new {
+            // Only an acknowledgement: nothing is lost without it.
+            if !segment.syn && segment.payload.is_empty() && segment.missing == 0 {
+                return;
+            }
+            if let Some(mut old) = self.flows.remove(&key) {
+                self.held_bytes -= old.held_bytes();
+                old.close(out);
+            }
+            self.make_room(out);
+            self.number = self.number.wrapping_add(1);
+            self.figures.connections += 1;
+            let is_sure = !self.servers.is_empty() || key.1.port() == USUAL_PORT;
+            let flow = Flow::new(key, self.number, segment.syn, is_sure, self.budget.each);
+            self.flows.insert(key, flow);
+        }
+        let Some(flow) = self.flows.get_mut(&key) else { return };
+        let before = flow.held_bytes();
+        flow.add(side, segment, out);
+        let after = flow.held_bytes();
+        self.held_bytes = self.held_bytes - before + after;
+        self.figures.peak_bytes = self.figures.peak_bytes.max(self.held_bytes);
+        if self.held_bytes > self.budget.bytes && after > before {
+            flow.shed(segment.ts_us, out);
+            self.held_bytes = self.held_bytes - after + flow.held_bytes();
+        }
+        if flow.has_hole() {
+            self.holes.insert(key);
+        } else {
+            self.holes.remove(&key);
+        }
+    }
+
+    /// Forgets the connection that has been silent for longest, if there are too many.
+    fn make_room(&mut self, out: &mut dyn Output) {
+        if self.flows.len() < self.budget.connections {
+            return;
+        }
+        // A tenth at once: this visits all of them.
+        let mut ages =
+            self.flows.iter().map(|(key, flow)| (flow.last_us(), *key)).collect::<Vec<_>>();
+        let count = (ages.len() / 10).max(1);
+        ages.select_nth_unstable(count - 1);
+        for (_, key) in ages.into_iter().take(count) {
+            self.remove(key, out);
+        }
+    }
+
+    fn remove(&mut self, key: Key, out: &mut dyn Output) {
+        if let Some(mut flow) = self.flows.remove(&key) {
+            self.held_bytes -= flow.held_bytes();
+            flow.leave(out);
+        }
+        self.holes.remove(&key);
+    }
+
+    fn visit(&mut self, out: &mut dyn Output) {
+        if self.now_us < self.visited_us.saturating_add(VISIT_EVERY_US) {
+            return;
+        }
+        self.visited_us = self.now_us;
+        for key in self.holes.iter().copied().collect::<Vec<_>>() {
+            let Some(flow) = self.flows.get_mut(&key) else { continue };
+            let before = flow.held_bytes();
+            flow.visit(self.now_us, out);
+            self.held_bytes = self.held_bytes - before + flow.held_bytes();
+            if !flow.has_hole() {
+                self.holes.remove(&key);
+            }
+        }
+        if self.now_us >= self.visited_all_us.saturating_add(VISIT_ALL_EVERY_US) {
+            self.visited_all_us = self.now_us;
+            let over = self.flows.iter().filter(|(_, flow)| flow.is_over(self.now_us));
+            for key in over.map(|(key, _)| *key).collect::<Vec<_>>() {
+                self.remove(key, out);
+            }
+        }
+    }
+
+    /// No more packets will come.
+    pub fn finish(&mut self, out: &mut dyn Output) {
+        let mut keys =
+            self.flows.iter().map(|(key, flow)| (flow.number(), *key)).collect::<Vec<_>>();
+        keys.sort_unstable();
+        for (_, key) in keys {
+            self.remove(key, out);
+        }
+    }
+}

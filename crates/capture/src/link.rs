@@ -1,0 +1,200 @@
+//! From a captured frame to a TCP segment.
+//!
+//! Checksums are not verified: on the sending host they are filled in by the network card, after
+//! the capture.
+
+use std::net::{IpAddr, SocketAddr};
+
+use etherparse::{EtherType, LaxNetSlice, LaxSlicedPacket, TransportSlice};
+
+/// The kind of frames of a file or an interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Link {
+    /// Ethernet, also with VLAN tags.
+    Ethernet,
+    /// BSD loopback: four bytes with the address family, in either byte order.
+    Loopback,
+    /// An IP packet without anything before it.
+    Raw,
+    /// Linux "cooked" capture, as of the interface `any`.
+    Cooked,
+    /// Its version 2.
+    Cooked2,
+    /// A packet of this `EtherType`, without anything before it.
+    Packet(u16),
+}
+
+/// Address families of IPv6 in BSD loopback frames, by system.
+const LOOPBACK_IPV6: [u32; 4] = [10, 24, 28, 30];
+
+impl Link {
+    /// From the number in a packet file (`LINKTYPE_`…). `None`: not supported.
+    pub fn of_number(number: u32) -> Option<Link> {
+        Some(match number {
+            1 => Link::Ethernet,
+            0 | 108 => Link::Loopback,
+            12 | 14 | 101 | 228 | 229 => Link::Raw,
+            113 => Link::Cooked,
+            276 => Link::Cooked2,
+            _ => return None,
+        })
+    }
+
+    fn slice(self, frame: &[u8]) -> Option<LaxSlicedPacket<'_>> {
+        let u16_at = |at: usize| Some(u16::from_be_bytes([*frame.get(at)?, *frame.get(at + 1)?]));
+        match self {
+            Link::Ethernet => LaxSlicedPacket::from_ethernet(frame).ok(),
+            Link::Raw => LaxSlicedPacket::from_ip(frame).ok(),
+            Link::Packet(protocol) => {
+                Some(LaxSlicedPacket::from_ether_type(EtherType(protocol), frame))
+            }
+            Link::Loopback => {
+                let (family, packet) = frame.split_first_chunk::<4>()?;
+                let (little, big) = (u32::from_le_bytes(*family), u32::from_be_bytes(*family));
+                let is_ip = |family: u32| family == 2 || LOOPBACK_IPV6.contains(&family);
+                (is_ip(little) || is_ip(big)).then(|| LaxSlicedPacket::from_ip(packet).ok())?
+            }
+            Link::Cooked => {
+                let protocol = EtherType(u16_at(14)?);
+                Some(LaxSlicedPacket::from_ether_type(protocol, frame.get(16..)?))
+            }
+            Link::Cooked2 => {
+                let protocol = EtherType(u16_at(0)?);
+                Some(LaxSlicedPacket::from_ether_type(protocol, frame.get(20..)?))
+            }
+        }
+    }
+}
+
+/// A TCP segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Segment<'a> {
+    /// When it was captured, µs since 1970-01-01 UTC.
+    pub ts_us: i64,
+    /// Its sender.
+    pub from: SocketAddr,
+    /// Its receiver.
+    pub to: SocketAddr,
+    /// Sequence number of its first byte.
+    pub seq: u32,
+    /// The next byte that its sender expects.
+    pub ack: Option<u32>,
+    /// It opens the connection.
+    pub syn: bool,
+    /// Its sender sends nothing after it.
+    pub fin: bool,
+    /// It ends the connection.
+    pub rst: bool,
+    /// Its captured bytes.
+    pub payload: &'a [u8],
+    /// How many more bytes it had that were not captured.
+    pub missing: u32,
+}
+
+/// Reads the TCP segment of a frame that had `frame_bytes`, of which `frame` was captured. `None`:
+/// it has none, or its headers are not complete.
+pub fn segment(link: Link, frame: &[u8], frame_bytes: usize, ts_us: i64) -> Option<Segment<'_>> {
+    let packet = link.slice(frame)?;
+    let Some(TransportSlice::Tcp(tcp)) = &packet.transport else { return None };
+    let payload = tcp.payload();
+    let (from, to, ip_at, ip_bytes) = match packet.net.as_ref()? {
+        LaxNetSlice::Ipv4(ip) => {
+            let header = ip.header();
+            let (from, to) = (header.source_addr(), header.destination_addr());
+            (IpAddr::V4(from), IpAddr::V4(to), header.slice().as_ptr(), header.total_len().into())
+        }
+        LaxNetSlice::Ipv6(ip) => {
+            let header = ip.header();
+            let (from, to) = (header.source_addr(), header.destination_addr());
+            let bytes = usize::from(header.payload_length());
+            // 0: a packet of more than 64 KiB.
+            let bytes = if bytes == 0 { 0 } else { bytes + header.slice().len() };
+            (IpAddr::V6(from), IpAddr::V6(to), header.slice().as_ptr(), bytes)
+        }
+        LaxNetSlice::Arp(_) => return None,
+    };
+    // Both are in `frame`.
+    let ip_at = ip_at.addr().checked_sub(frame.as_ptr().addr())?;
+    let payload_at = payload.as_ptr().addr().checked_sub(frame.as_ptr().addr())?;
+    // A packet that the network card is to split may have no length of its own.
+    let ip_bytes = if ip_bytes == 0 { frame_bytes.checked_sub(ip_at)? } else { ip_bytes };
+    let sent = ip_bytes.checked_sub(payload_at.checked_sub(ip_at)?)?;
+    let payload = payload.get(..sent).unwrap_or(payload);
+    Some(Segment {
+        ts_us,
+        from: SocketAddr::new(from, tcp.source_port()),
+        to: SocketAddr::new(to, tcp.destination_port()),
+        seq: tcp.sequence_number(),
+        ack: tcp.ack().then(|| tcp.acknowledgment_number()),
+        syn: tcp.syn(),
+        fin: tcp.fin(),
+        rst: tcp.rst(),
+        payload,
+        missing: u32::try_from(sent - payload.len()).ok()?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use etherparse::PacketBuilder;
+
+    fn frame(payload: &[u8]) -> Vec<u8> {
+        let builder = PacketBuilder::ethernet2([1; 6], [2; 6])
+            .ipv4([10, 0, 0, 1], [10, 0, 0, 2], 64)
+            .tcp(5555, 3306, 1000, 512)
+            .ack(77);
+        let mut frame = Vec::new();
+        builder.write(&mut frame, payload).unwrap();
+        frame
+    }
+
+    #[test]
+    fn a_segment_is_found_behind_every_link_header() {
+        let ethernet = frame(b"hello");
+        let ip = &ethernet[14..];
+        let vlan = [&ethernet[..12], &[0x81, 0, 0, 7], &ethernet[12..]].concat();
+        let cooked = [&[0; 14][..], &[8, 0], ip].concat();
+        let cooked2 = [&[8, 0][..], &[0; 18], ip].concat();
+        for (link, frame) in [
+            (Link::Ethernet, ethernet.clone()),
+            (Link::Ethernet, vlan),
+            (Link::Raw, ip.to_vec()),
+            (Link::Cooked, cooked),
+            (Link::Cooked2, cooked2),
+            (Link::Packet(0x0800), ip.to_vec()),
+            (Link::Packet(0x8100), [&[0, 7, 8, 0], ip].concat()),
+            (Link::Loopback, [&[2, 0, 0, 0], ip].concat()),
+            (Link::Loopback, [&[0, 0, 0, 2], ip].concat()),
+        ] {
+            let found = segment(link, &frame, frame.len(), 9).expect("a segment");
+            assert_eq!((found.payload, found.missing), (&b"hello"[..], 0), "{link:?}");
+            assert_eq!((found.seq, found.ack), (1000, Some(77)), "{link:?}");
+            assert_eq!(found.from.to_string(), "10.0.0.1:5555");
+            assert_eq!(found.to.to_string(), "10.0.0.2:3306");
+        }
+    }
+
+    #[test]
+    fn what_was_cut_off_is_counted_and_padding_is_not() {
+        let whole = frame(b"hello world");
+        let cut = segment(Link::Ethernet, &whole[..whole.len() - 4], whole.len(), 0).unwrap();
+        assert_eq!((cut.payload, cut.missing), (&b"hello w"[..], 4));
+        let padded = [&frame(b"")[..], &[0; 6]].concat();
+        let empty = segment(Link::Ethernet, &padded, padded.len(), 0).unwrap();
+        assert_eq!((empty.payload, empty.missing), (&b""[..], 0));
+    }
+
+    #[test]
+    fn arbitrary_bytes_do_no_harm() {
+        let whole = frame(b"hello world");
+        for link in [Link::Ethernet, Link::Raw, Link::Cooked, Link::Cooked2, Link::Loopback] {
+            for end in 0..whole.len() {
+                for from in 0..end {
+                    // Whatever it is: no panic.
+                    let _ = segment(link, &whole[from..end], end, 0);
+                }
+            }
+        }
+    }
+}

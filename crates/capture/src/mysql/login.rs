@@ -1,0 +1,215 @@
+//! The packets of a login: greeting of the server, answer of the client.
+//!
+//! Authentication data is skipped; nothing here keeps it.
+
+use super::caps;
+use super::read::Reader;
+
+/// The server's greeting.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Greeting {
+    /// The server's version.
+    pub version: Vec<u8>,
+    /// The connection id.
+    pub conn: u32,
+    /// What the server can.
+    pub caps: u64,
+}
+
+/// Longest version that is believed.
+const VERSION_BYTES_MAX: usize = 256;
+
+impl Greeting {
+    /// `None`: it is no greeting of protocol 10.
+    pub fn read(payload: &[u8]) -> Option<Greeting> {
+        let mut reader = Reader::new(payload);
+        if reader.u8()? != 10 {
+            return None;
+        }
+        let version = reader.nul_bytes()?;
+        if version.len() > VERSION_BYTES_MAX || !version.iter().all(|b| (b' '..=b'~').contains(b)) {
+            return None;
+        }
+        let conn = reader.u32()?;
+        reader.take(9)?;
+        let mut caps = u64::from(reader.u16()?);
+        // Before 4.1 there is no more.
+        if let Some(more) = reader.take(3).and_then(|_| reader.u16()) {
+            caps |= u64::from(more) << 16;
+            reader.take(7)?;
+            let mariadb = reader.u32()?;
+            if caps & caps::MYSQL == 0 {
+                caps |= u64::from(mariadb) << 32;
+            }
+        }
+        // Replication-safe: for old replicas, MariaDB 10 says that it is 5.5.5.
+        let version = version.strip_prefix(b"5.5.5-").unwrap_or(version).to_vec();
+        Some(Greeting { version, conn, caps })
+    }
+}
+
+/// The client's answer to the greeting.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// It continues with TLS.
+    Tls,
+    /// It logs in.
+    Login(Login),
+    /// The protocol before 4.1.
+    Old,
+}
+
+/// A login.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Login {
+    /// What the client can.
+    pub caps: u64,
+    /// Number of the collation of the client's texts.
+    pub collation: u16,
+    /// The user's name.
+    pub user: Vec<u8>,
+    /// The database.
+    pub db: Vec<u8>,
+    /// From its attributes.
+    pub client: Client,
+}
+
+/// What a client says about itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Client {
+    /// `program_name`.
+    pub program: Vec<u8>,
+    /// `_client_name` and `_client_version`.
+    pub version: Vec<u8>,
+    /// `_os_user`, if it is sent.
+    pub os_user: Vec<u8>,
+}
+
+impl Answer {
+    /// `None`: it is none.
+    pub fn read(payload: &[u8]) -> Option<Answer> {
+        let mut reader = Reader::new(payload);
+        let low = reader.u16()?;
+        if u64::from(low) & caps::PROTOCOL_41 == 0 {
+            return Some(Answer::Old);
+        }
+        let mut client_caps = u64::from(low) | u64::from(reader.u16()?) << 16;
+        reader.u32()?;
+        let collation = u16::from(reader.u8()?);
+        reader.take(19)?;
+        let mariadb = reader.u32()?;
+        if client_caps & caps::MYSQL == 0 {
+            client_caps |= u64::from(mariadb) << 32;
+        }
+        if reader.is_empty() {
+            return (client_caps & caps::SSL != 0).then_some(Answer::Tls);
+        }
+        let user = reader.nul_bytes()?.to_vec();
+        skip_authentication(&mut reader, client_caps)?;
+        let has_db = client_caps & caps::CONNECT_WITH_DB != 0;
+        let db = if has_db { reader.nul_or_rest() } else { &[] };
+        if client_caps & caps::PLUGIN_AUTH != 0 {
+            reader.nul_or_rest();
+        }
+        let client = attributes(&mut reader, client_caps);
+        let db = db.to_vec();
+        Some(Answer::Login(Login { caps: client_caps, collation, user, db, client }))
+    }
+}
+
+fn skip_authentication(reader: &mut Reader<'_>, client_caps: u64) -> Option<()> {
+    if client_caps & caps::PLUGIN_AUTH_LENENC != 0 {
+        reader.lenenc_bytes()?;
+    } else if client_caps & caps::SECURE_CONNECTION != 0 {
+        let bytes = reader.u8()?;
+        reader.take(bytes.into())?;
+    } else {
+        reader.nul_or_rest();
+    }
+    Some(())
+}
+
+/// The attributes; a login that has none, or damaged ones, is a login all the same.
+fn attributes(reader: &mut Reader<'_>, client_caps: u64) -> Client {
+    let mut client = Client::default();
+    let all = (client_caps & caps::CONNECT_ATTRS != 0).then(|| reader.lenenc_bytes()).flatten();
+    let mut all = Reader::new(all.unwrap_or_default());
+    let (mut name, mut version) = (&[][..], &[][..]);
+    while let (Some(key), Some(value)) = (all.lenenc_bytes(), all.lenenc_bytes()) {
+        match key {
+            b"program_name" => client.program = value.to_vec(),
+            b"_os_user" => client.os_user = value.to_vec(),
+            b"_client_name" => name = value,
+            b"_client_version" => version = value,
+            _ => {}
+        }
+    }
+    let parts = [name, version];
+    let parts = parts.iter().copied().filter(|part| !part.is_empty()).collect::<Vec<_>>();
+    client.version = parts.join(&b' ');
+    client
+}
+
+/// `COM_CHANGE_USER`, after its first byte.
+pub fn change_user(payload: &[u8], client_caps: u64) -> Option<Login> {
+    let mut reader = Reader::new(payload);
+    let user = reader.nul_bytes()?.to_vec();
+    if client_caps & caps::SECURE_CONNECTION != 0 {
+        let bytes = reader.u8()?;
+        reader.take(bytes.into())?;
+    } else {
+        reader.nul_bytes()?;
+    }
+    let db = reader.nul_or_rest().to_vec();
+    // 0: an old client that sends no collation.
+    let collation = reader.u16().unwrap_or(0);
+    if client_caps & caps::PLUGIN_AUTH != 0 {
+        reader.nul_or_rest();
+    }
+    let client = attributes(&mut reader, client_caps);
+    Some(Login { caps: client_caps, collation, user, db, client })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_example_of_the_documents() {
+        // Protocol::HandshakeV10 and HandshakeResponse41 of MySQL 5.6's protocol documentation.
+        let greeting =
+            b"\x0a5.5.2-m2\0\x0b\0\0\0\x64\x76\x48\x40\x49\x2d\x43\x4a\0\xff\xf7\x08\x02\
+            \0\0\0\0\0\0\0\0\0\0\0\0\0\0\x2a\x34\x64\x7c\x63\x5a\x77\x6b\x34\x5e\x5d\x3a\0";
+        let greeting = Greeting::read(greeting).expect("a greeting");
+        assert_eq!((&greeting.version[..], greeting.conn), (&b"5.5.2-m2"[..], 11));
+        assert_eq!(greeting.caps, 0xf7ff);
+        let answer = b"\x85\xa6\x0f\0\0\0\0\x01\x21\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\
+            pam\0\x14\xab\x09\xee\xf6\xbc\xb1\x32\x3e\x61\x14\x38\x65\xc0\x99\x1d\x95\x7d\x75\xd4\
+            \x47test\0mysql_native_password\0";
+        let Some(Answer::Login(login)) = Answer::read(answer) else { panic!("no login") };
+        assert_eq!(login.user, b"pam");
+        assert_eq!(login.collation, 33);
+        assert_eq!(login.db, b"", "the flag for it is not set");
+    }
+
+    #[test]
+    fn truncated_packets_are_not_logins() {
+        let attributes = b"\x0cprogram_name\x01p\x0c_client_name\x03lib\x0f_client_version\x013";
+        let caps = (caps::PROTOCOL_41 | caps::PLUGIN_AUTH_LENENC | caps::CONNECT_WITH_DB) as u32;
+        let caps = caps | (caps::CONNECT_ATTRS | caps::MYSQL) as u32;
+        let mut answer = caps.to_le_bytes().to_vec();
+        answer.extend([0, 0, 0, 1, 45]);
+        answer.extend([0; 23]);
+        answer.extend(b"me\0\x02xxdb\0");
+        answer.push(attributes.len() as u8);
+        answer.extend(attributes);
+        let Some(Answer::Login(login)) = Answer::read(&answer) else { panic!("no login") };
+        assert_eq!((&login.user[..], &login.db[..]), (&b"me"[..], &b"db"[..]));
+        assert_eq!(login.client.program, b"p");
+        assert_eq!(login.client.version, b"lib 3");
+        for end in 0..34 {
+            let cut = Answer::read(&answer[..end]);
+            assert!(!matches!(cut, Some(Answer::Login(_))), "{end}: {cut:?}");
+        }
+    }
+}

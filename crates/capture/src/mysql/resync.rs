@@ -1,0 +1,73 @@
+//! After a gap: which bytes are certainly the beginning of a command.
+
+use super::command::{INIT_DB, Kind, PREPARE, QUERY};
+
+/// Bytes of a packet's header.
+const HEAD_BYTES: usize = 4;
+/// A command that is longer than its segment is believed only if it is a statement.
+const TEXT_LOOKED_AT: usize = 64;
+
+/// Whether a segment of the client, sent after the server's last one, is the beginning of a
+/// command: its header is there, and what follows fits to it.
+///
+/// This is not enough to believe it: the answer must fit, too (`Session::trial`).
+pub fn may_be_command(segment: &[u8]) -> bool {
+    let Some((&[a, b, c, seq], payload)) = segment.split_first_chunk::<HEAD_BYTES>() else {
+        return false;
+    };
+    let length = u32::from_le_bytes([a, b, c, 0]) as usize;
+    let Some((&code, rest)) = payload.split_first() else { return false };
+    if seq != 0 || length == 0 || !Kind::of(code).is_known() {
+        return false;
+    }
+    let is_statement = matches!(code, QUERY | PREPARE | INIT_DB);
+    if is_statement && !is_text(&rest[..rest.len().min(TEXT_LOOKED_AT).min(length - 1)]) {
+        return false;
+    }
+    match payload.len().cmp(&length) {
+        std::cmp::Ordering::Equal => true,
+        // More commands follow, or the next segment has the rest of the statement.
+        std::cmp::Ordering::Greater => may_be_command(&payload[length..]),
+        std::cmp::Ordering::Less => is_statement && payload.len() > TEXT_LOOKED_AT,
+    }
+}
+
+/// Whether it may be the beginning of a statement, perhaps after attributes.
+fn is_text(bytes: &[u8]) -> bool {
+    let bytes = match bytes {
+        [0..=0x20, 1, rest @ ..] => rest,
+        all => all,
+    };
+    // In attributes there may be anything.
+    let first = bytes.iter().find(|byte| !byte.is_ascii_whitespace());
+    first.is_none_or(|byte| byte.is_ascii_graphic() || *byte >= 0x80 || *byte <= 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_are_recognised_and_parts_of_data_are_not() {
+        for command in [
+            &b"\x09\0\0\0\x03SELECT 1"[..],
+            b"\x0b\0\0\0\x03\0\x01SELECT 1",
+            b"\x01\0\0\0\x0e",
+            b"\x05\0\0\0\x19\x01\0\0\0\x01\0\0\0\x0e",
+        ] {
+            assert!(may_be_command(command), "{command:?}");
+        }
+        for other in [
+            &b""[..],
+            b"\x09\0\0\0",
+            b"\x09\0\0\x01\x03SELECT 1",
+            b"\x09\0\0\0\x03SELECT",
+            b"\x09\0\0\0\x03SELECT 1x",
+            b"\x05\0\0\0\x03\x02\x03\x04\x05",
+            b"\x01\0\0\0\x77",
+            b"some text of a large statement that continues here, and more of it follows below",
+        ] {
+            assert!(!may_be_command(other), "{other:?}");
+        }
+    }
+}

@@ -1,0 +1,377 @@
+//! A connection from its greeting to its end: which bytes are which command, and its answer.
+//!
+//! A session is in one of the phases of [`Phase`]. In `Commands` the client's messages are
+//! commands, in a queue, and the server's messages answer the first one of the queue. Whatever does
+//! not fit ends that: what follows is lost until [`lost`] finds the next command that is certain.
+
+mod commands;
+mod lost;
+
+use std::collections::{HashMap, VecDeque};
+
+use super::answer::{Failure, Ok};
+use super::caps;
+use super::charset;
+use super::command::Kind;
+use super::frame::{Framer, Keep, Message};
+use super::inflate::{Algorithm, Inflater};
+use super::login::{Answer, Client, Greeting, Login};
+use super::proxy::{self, Proxied};
+use super::response::Response;
+use super::{Cause, Event, Identity, Limits, Output, Side};
+
+/// The next part of a connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Phase {
+    /// The server's greeting; before it perhaps a PROXY header of the client.
+    Greeting,
+    /// The client's answer to it.
+    Answer,
+    /// Authentication, up to OK or a failure.
+    Login(Box<Client>),
+    /// Commands and their answers.
+    Commands,
+    /// Bytes up to the next command that is certain.
+    Lost {
+        /// The server sent the last bytes: a command may follow.
+        is_armed: bool,
+    },
+    /// Nothing that can be read any more.
+    Over,
+}
+
+/// A command that has no answer yet.
+struct Command {
+    kind: Kind,
+    ts_us: i64,
+    /// Its own text, or that of a database.
+    text: Option<Vec<u8>>,
+    /// The prepared statement that it is about.
+    statement: Option<u32>,
+    /// The user to change to.
+    login: Option<Login>,
+    /// Sequence number of the first packet of its answer.
+    answer_seq: u8,
+}
+
+impl Command {
+    fn held_bytes(&self) -> usize {
+        self.text.as_ref().map_or(0, Vec::len)
+    }
+}
+
+/// Compression of both directions.
+struct Packing {
+    algorithm: Algorithm,
+    inflaters: [Inflater; 2],
+}
+
+impl Packing {
+    fn new(algorithm: Algorithm) -> Packing {
+        Packing { algorithm, inflaters: Default::default() }
+    }
+}
+
+/// Statements that were prepared.
+#[derive(Default)]
+struct Prepared {
+    texts: HashMap<u32, Vec<u8>>,
+    bytes: usize,
+    last: Option<u32>,
+}
+
+/// A connection, see the module documentation.
+pub struct Session {
+    who: Identity,
+    limits: Limits,
+    phase: Phase,
+    /// Capabilities of both sides; `None`: not known.
+    caps: Option<u64>,
+    server_caps: u64,
+    /// The character set of the login.
+    login_charset: Vec<u8>,
+    framers: [Framer; 2],
+    packing: Option<Packing>,
+    queue: VecDeque<Command>,
+    queue_bytes: usize,
+    /// The answer to the first command of the queue.
+    response: Option<Response>,
+    /// Sequence number of the next packet of the answer.
+    next_seq: u8,
+    /// The first command after a gap: believed when its answer fits.
+    is_trial: bool,
+    /// An EOF packet may follow the last answer.
+    may_have_eof: bool,
+    prepared: Prepared,
+    /// The first bytes of the client, which may be a PROXY header.
+    proxy: Vec<u8>,
+    /// Bytes that were skipped, and since when, µs.
+    skipped: (u64, i64),
+    /// There are records of it.
+    has_records: bool,
+}
+
+impl Session {
+    /// A connection; `is_joined`: its first packets were not captured.
+    pub fn new(who: Identity, is_joined: bool, limits: Limits) -> Session {
+        let phase = if is_joined { Phase::Lost { is_armed: false } } else { Phase::Greeting };
+        Session {
+            who: Identity { is_partial: is_joined, ..who },
+            limits,
+            phase,
+            caps: None,
+            server_caps: 0,
+            login_charset: Vec::new(),
+            framers: Default::default(),
+            packing: None,
+            queue: VecDeque::new(),
+            queue_bytes: 0,
+            response: None,
+            next_seq: 0,
+            is_trial: false,
+            may_have_eof: false,
+            prepared: Prepared::default(),
+            proxy: Vec::new(),
+            skipped: (0, 0),
+            has_records: false,
+        }
+    }
+
+    /// Memory that it holds, bytes.
+    pub fn held_bytes(&self) -> usize {
+        let framers = self.framers.iter().map(Framer::held_bytes).sum::<usize>();
+        let inflaters = self.packing.iter().flat_map(|packing| &packing.inflaters);
+        let inflaters = inflaters.map(Inflater::held_bytes).sum::<usize>();
+        framers + inflaters + self.queue_bytes + self.prepared.bytes
+    }
+
+    fn emit(&mut self, out: &mut dyn Output, ts_us: i64, event: &Event<'_>) {
+        self.has_records = true;
+        out.emit(&self.who, ts_us, event);
+    }
+
+    /// Takes the bytes of one segment.
+    pub fn data(&mut self, side: Side, bytes: &[u8], ts_us: i64, out: &mut dyn Output) {
+        match self.phase {
+            Phase::Over => {}
+            Phase::Lost { .. } => self.look_for_command(side, bytes, ts_us, out),
+            Phase::Greeting if side == Side::Client => self.before_greeting(bytes, ts_us, out),
+            _ => self.unpack(side, bytes, ts_us, out),
+        }
+    }
+
+    fn unpack(&mut self, side: Side, bytes: &[u8], ts_us: i64, out: &mut dyn Output) {
+        let mut input = bytes;
+        let Some(packing) = &mut self.packing else {
+            return self.messages(side, input, ts_us, out);
+        };
+        let algorithm = packing.algorithm;
+        let mut inflater = std::mem::take(&mut packing.inflaters[side as usize]);
+        loop {
+            match inflater.next(&mut input, algorithm) {
+                std::result::Result::Ok(Some(plain)) => self.messages(side, plain, ts_us, out),
+                std::result::Result::Ok(None) => break,
+                Err(_) => {
+                    self.lose(Cause::Protocol, input.len() as u64, ts_us, out);
+                    break;
+                }
+            }
+            if matches!(self.phase, Phase::Lost { .. } | Phase::Over) {
+                break;
+            }
+        }
+        let goes_on = !matches!(self.phase, Phase::Lost { .. } | Phase::Over);
+        if let Some(packing) = self.packing.as_mut().filter(|_| goes_on) {
+            packing.inflaters[side as usize] = inflater;
+        }
+    }
+
+    fn messages(&mut self, side: Side, bytes: &[u8], ts_us: i64, out: &mut dyn Output) {
+        let mut input = bytes;
+        let mut framer = std::mem::take(&mut self.framers[side as usize]);
+        framer.set_packed(self.packing.is_some());
+        // With each message the rest may change its meaning.
+        loop {
+            let keep = self.keep(side);
+            let Some(message) = framer.next(&mut input, keep) else { break };
+            let had_packing = self.packing.is_some();
+            self.message(side, &message, ts_us, out);
+            let is_over = matches!(self.phase, Phase::Lost { .. } | Phase::Over);
+            if is_over || self.packing.is_some() != had_packing {
+                framer.reset();
+                break;
+            }
+        }
+        let is_broken = framer.is_broken();
+        if is_broken {
+            framer.reset();
+        }
+        self.framers[side as usize] = framer;
+        if is_broken {
+            self.lose(Cause::Protocol, input.len() as u64, ts_us, out);
+        } else if !input.is_empty() && !matches!(self.phase, Phase::Over) {
+            // The rest of the segment is packed, or no longer understood.
+            if matches!(self.phase, Phase::Lost { .. }) {
+                self.skip(input.len() as u64, ts_us);
+            } else {
+                self.unpack(side, input, ts_us, out);
+            }
+        }
+    }
+
+    /// How much of the next message of a side is needed.
+    fn keep(&self, side: Side) -> Keep {
+        /// A greeting, the packets of a login.
+        const LOGIN_BYTES: usize = 128 << 10;
+        match (&self.phase, side) {
+            (Phase::Commands, Side::Client) => self.keep_of_command(),
+            (Phase::Commands, Side::Server) => {
+                self.response.as_ref().map_or(Keep::First(64 << 10), Response::keep)
+            }
+            // An authentication response is not kept at all.
+            (Phase::Login(_), Side::Client) => Keep::First(0),
+            _ => Keep::First(LOGIN_BYTES),
+        }
+    }
+
+    fn message(&mut self, side: Side, message: &Message<'_>, ts_us: i64, out: &mut dyn Output) {
+        match (&self.phase, side) {
+            (Phase::Commands, Side::Client) => self.client_sends(message, ts_us, out),
+            (Phase::Commands, Side::Server) => self.server_sends(message, ts_us, out),
+            (Phase::Greeting, Side::Server) => self.greeting(message, ts_us, out),
+            (Phase::Answer, Side::Client) => self.answer(message, ts_us, out),
+            (Phase::Login(_), Side::Server) => self.authenticated(message, ts_us, out),
+            (Phase::Login(_), Side::Client) => {}
+            _ => self.lose(Cause::Protocol, message.total, ts_us, out),
+        }
+    }
+
+    fn before_greeting(&mut self, bytes: &[u8], ts_us: i64, out: &mut dyn Output) {
+        self.proxy.extend_from_slice(bytes);
+        match proxy::read(&self.proxy) {
+            Proxied::Incomplete => {}
+            Proxied::Header(length, address) => {
+                if let Some(address) = address {
+                    self.who.ip = address.ip().to_string();
+                    self.who.port = address.port();
+                }
+                let more = self.proxy.len() - length;
+                self.proxy = Vec::new();
+                if more > 0 {
+                    self.give_up(Cause::Protocol, more as u64, ts_us, out);
+                }
+            }
+            Proxied::Nothing => {
+                let bytes = std::mem::take(&mut self.proxy).len();
+                self.give_up(Cause::Protocol, bytes as u64, ts_us, out);
+            }
+        }
+    }
+
+    fn greeting(&mut self, message: &Message<'_>, ts_us: i64, out: &mut dyn Output) {
+        if let [0xff, rest @ ..] = message.bytes
+            && message.is_whole()
+            && let Some(failure) = Failure::read(rest)
+        {
+            return self.refused(failure, Client::default(), ts_us, out);
+        }
+        match Greeting::read(message.bytes).filter(|_| message.is_whole()) {
+            Some(greeting) => {
+                self.who.conn = greeting.conn;
+                self.server_caps = greeting.caps;
+                self.phase = Phase::Answer;
+            }
+            None => self.give_up(Cause::Protocol, message.total, ts_us, out),
+        }
+    }
+
+    fn answer(&mut self, message: &Message<'_>, ts_us: i64, out: &mut dyn Output) {
+        match Answer::read(message.bytes).filter(|_| message.is_whole()) {
+            Some(Answer::Tls) => self.give_up(Cause::Tls, 0, ts_us, out),
+            Some(Answer::Login(login)) => {
+                let client = self.take_login(login);
+                self.phase = Phase::Login(Box::new(client));
+            }
+            Some(Answer::Old) | None => self.give_up(Cause::Protocol, message.total, ts_us, out),
+        }
+    }
+
+    /// Whose session it is from now on.
+    fn take_login(&mut self, login: Login) -> Client {
+        self.caps = Some(login.caps & self.server_caps);
+        let charset = charset::of_collation(login.collation);
+        let charset = charset.filter(|name| charset::is_for_clients(name)).unwrap_or_default();
+        self.who.charset = charset.as_bytes().to_vec();
+        self.login_charset.clone_from(&self.who.charset);
+        self.who.user = login.user;
+        self.who.os_user.clone_from(&login.client.os_user);
+        self.who.db = login.db;
+        login.client
+    }
+
+    fn authenticated(&mut self, message: &Message<'_>, ts_us: i64, out: &mut dyn Output) {
+        let Phase::Login(client) = &self.phase else { return };
+        let client = client.as_ref().clone();
+        match message.bytes {
+            [0, rest @ ..] => {
+                let Some(ok) = Ok::read(rest, self.caps).filter(|_| message.is_whole()) else {
+                    return self.lose(Cause::Protocol, message.total, ts_us, out);
+                };
+                self.take_ok(ok.db, ok.charset);
+                self.phase = Phase::Commands;
+                let has = |capability| self.caps.unwrap_or(0) & capability != 0;
+                self.packing = match (has(caps::COMPRESS), has(caps::ZSTD)) {
+                    // A client that offers both gets zlib.
+                    (true, _) => Some(Packing::new(Algorithm::Zlib)),
+                    (false, true) => Some(Packing::new(Algorithm::Zstd)),
+                    (false, false) => None,
+                };
+                self.emit(out, ts_us, &Event::Login { failure: None, client });
+            }
+            [0xff, rest @ ..] => match Failure::read(rest).filter(|_| message.is_whole()) {
+                Some(failure) => self.refused(failure, client, ts_us, out),
+                None => self.lose(Cause::Protocol, message.total, ts_us, out),
+            },
+            // More of the exchange follows.
+            _ => {}
+        }
+    }
+
+    fn refused(&mut self, failure: Failure, client: Client, ts_us: i64, out: &mut dyn Output) {
+        self.emit(out, ts_us, &Event::Login { failure: Some(failure), client });
+        self.phase = Phase::Over;
+        // A connection that the server does not accept at all has no end of its own.
+        self.has_records = self.who.conn != 0;
+    }
+
+    /// What an OK packet says about the session.
+    fn take_ok(&mut self, db: Option<&[u8]>, charset: Option<&[u8]>) {
+        if let Some(db) = db {
+            self.who.db = db.to_vec();
+        }
+        if let Some(charset) = charset {
+            self.who.charset = charset.to_vec();
+        }
+    }
+
+    /// The capture stops following it.
+    pub fn leave(&mut self, ts_us: i64, out: &mut dyn Output) {
+        self.report_skipped(ts_us, out);
+        self.phase = Phase::Over;
+        self.forget();
+    }
+
+    /// The connection has ended.
+    pub fn close(&mut self, ts_us: i64, out: &mut dyn Output) {
+        self.report_skipped(ts_us, out);
+        if self.has_records {
+            self.emit(out, ts_us, &Event::Disconnect);
+        }
+        self.phase = Phase::Over;
+        self.has_records = false;
+        self.forget();
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,322 @@
+//! Commands, and the answers to them.
+
+use super::{Command, Phase, Session};
+use crate::mysql::command::{
+    self, Answers, BULK_EXECUTE, CHANGE_USER, CLOSE, EXECUTE, INIT_DB, Kind, PREPARE, QUERY,
+    RESET_CONNECTION,
+};
+use crate::mysql::frame::{Keep, Message};
+use crate::mysql::login;
+use crate::mysql::read::Reader;
+use crate::mysql::response::{Outcome, Response, Step};
+use crate::mysql::track;
+use crate::mysql::{Cause, CommandEnd, Event, Output};
+use crate::mysql::{Failure, caps};
+
+/// Texts of prepared statements that are kept for a connection, bytes.
+const PREPARED_BYTES_MAX: usize = 64 << 20;
+/// The number that MariaDB's clients give to the statement that they prepared last.
+const LAST_PREPARED: u32 = u32::MAX;
+
+impl Session {
+    /// Whether the client's next message belongs to the answer of the first command.
+    fn is_client_asked(&self) -> bool {
+        let is_login = self.queue.front().is_some_and(|it| it.kind.answers == Answers::Login);
+        is_login || self.response.as_ref().is_some_and(Response::is_file)
+    }
+
+    pub(super) fn keep_of_command(&self) -> Keep {
+        // A file, or an authentication response.
+        let limit = if self.is_client_asked() { 0 } else { self.limits.statement_bytes };
+        Keep::First(limit)
+    }
+
+    pub(super) fn client_sends(&mut self, message: &Message<'_>, ts_us: i64, out: &mut dyn Output) {
+        if self.is_client_asked() {
+            self.next_seq = message.next_seq;
+            if message.total == 0
+                && let Some(response) = self.response.as_mut().filter(|it| it.is_file())
+            {
+                response.end_file();
+            }
+            return;
+        }
+        let Some((&code, rest)) = message.bytes.split_first().filter(|_| message.seq == 0) else {
+            return self.lose(Cause::Protocol, message.total, ts_us, out);
+        };
+        let command = self.command(Kind::of(code), rest, message, ts_us, out);
+        self.queue_bytes += command.held_bytes();
+        self.queue.push_back(command);
+        if self.queue.len() > self.limits.commands || self.queue_bytes > self.limits.command_bytes {
+            let bytes = self.queue_bytes as u64;
+            return self.lose(Cause::Memory, bytes, ts_us, out);
+        }
+        if self.queue.len() == 1 {
+            self.begin(ts_us, out);
+        }
+    }
+
+    fn command(
+        &mut self,
+        kind: Kind,
+        rest: &[u8],
+        message: &Message<'_>,
+        ts_us: i64,
+        out: &mut dyn Output,
+    ) -> Command {
+        let mut command = Command {
+            kind,
+            ts_us,
+            text: None,
+            statement: None,
+            login: None,
+            answer_seq: message.next_seq,
+        };
+        // Of a damaged text, nothing behind the gap was kept.
+        let is_long = message.total > self.limits.statement_bytes as u64;
+        let is_whole = message.is_whole() && !is_long;
+        match kind.code {
+            QUERY => {
+                let text = command::query_text(rest, self.caps).filter(|_| is_whole);
+                command.text = text.map(|text| trimmed(text).to_vec());
+            }
+            PREPARE => command.text = is_whole.then(|| trimmed(rest).to_vec()),
+            INIT_DB => command.text = is_whole.then(|| rest.to_vec()),
+            EXECUTE | BULK_EXECUTE | CLOSE => command.statement = Reader::new(rest).u32(),
+            CHANGE_USER if is_whole => {
+                command.login = login::change_user(rest, self.caps.unwrap_or(!0));
+            }
+            _ => {}
+        }
+        let is_text = matches!(kind.code, QUERY | PREPARE | INIT_DB);
+        if is_text && command.text.is_none() && !message.is_damaged {
+            let bytes = message.total;
+            let cause = if is_long { Cause::TooLarge } else { Cause::Protocol };
+            self.emit(out, ts_us, &Event::Lost { cause, bytes, since_us: ts_us });
+        }
+        command
+    }
+
+    /// The first command of the queue is executed now.
+    fn begin(&mut self, now_us: i64, out: &mut dyn Output) {
+        while let Some(command) = self.queue.front() {
+            if command.kind.answers != Answers::Never {
+                self.next_seq = command.answer_seq;
+                self.response = Some(Response::new(command.kind, self.caps));
+                self.may_have_eof = false;
+                if !self.is_trial {
+                    self.start(out);
+                }
+                return;
+            }
+            let Some(command) = self.pop() else { return };
+            if command.kind.code == CLOSE
+                && let Some(text) = command.statement.and_then(|it| self.prepared.texts.remove(&it))
+            {
+                self.prepared.bytes -= text.len();
+            }
+            // Without an answer, a trial cannot be decided.
+            if !self.is_trial {
+                let end = CommandEnd { command: command.kind.name, ..CommandEnd::default() };
+                self.emit(out, command.ts_us.max(now_us), &Event::Point(end));
+            }
+        }
+        if self.is_trial {
+            self.phase = Phase::Lost { is_armed: false };
+            self.is_trial = false;
+        }
+    }
+
+    fn pop(&mut self) -> Option<Command> {
+        let command = self.queue.pop_front()?;
+        self.queue_bytes -= command.held_bytes();
+        Some(command)
+    }
+
+    /// The start of the first command of the queue.
+    fn start(&mut self, out: &mut dyn Output) {
+        let Some(command) = self.queue.front() else { return };
+        if !has_start(command.kind) {
+            return;
+        }
+        let prepared = command.statement.map(|it| match it {
+            LAST_PREPARED => self.prepared.last.unwrap_or(it),
+            it => it,
+        });
+        let text = match prepared {
+            Some(it) => self.prepared.texts.get(&it).map(Vec::as_slice),
+            None => command.text.as_deref(),
+        };
+        self.has_records = true;
+        out.emit(&self.who, command.ts_us, &Event::Start { command: command.kind.name, text });
+    }
+
+    pub(super) fn server_sends(&mut self, message: &Message<'_>, ts_us: i64, out: &mut dyn Output) {
+        let is_next = self.packing.is_some() || message.seq == self.next_seq;
+        let Some(response) = self.response.as_mut() else {
+            return self.unasked(message, ts_us, out);
+        };
+        if !is_next {
+            if self.may_have_eof && message.total == 5 {
+                self.may_have_eof = false;
+                return;
+            }
+            return self.lose(Cause::Protocol, message.total, ts_us, out);
+        }
+        self.next_seq = message.next_seq;
+        let is_login = self.queue.front().is_some_and(|it| it.kind.answers == Answers::Login);
+        let goes_on = is_login && !matches!(message.bytes.first(), Some(0 | 0xff));
+        let step = if goes_on { Step::More } else { response.step(message) };
+        if step == Step::Wrong {
+            return self.lose(Cause::Protocol, message.total, ts_us, out);
+        }
+        if self.is_trial {
+            self.is_trial = false;
+            self.report_skipped(ts_us, out);
+            self.start(out);
+        }
+        if let Step::Done(outcome) = step {
+            self.end(outcome, ts_us, out);
+        }
+    }
+
+    /// The server says something that no command has asked for.
+    fn unasked(&mut self, message: &Message<'_>, ts_us: i64, out: &mut dyn Output) {
+        let is_eof = message.total == 5 && message.bytes.first() == Some(&0xfe);
+        if self.may_have_eof && is_eof {
+            self.may_have_eof = false;
+            return;
+        }
+        // It says goodbye: a session was killed, or idle for too long.
+        if message.bytes.first() != Some(&0xff) {
+            self.lose(Cause::Protocol, message.total, ts_us, out);
+        }
+    }
+
+    /// The answer of the first command of the queue has ended.
+    fn end(&mut self, outcome: Outcome, ts_us: i64, out: &mut dyn Output) {
+        self.may_have_eof = self.response.take().is_some_and(|it| it.may_have_eof());
+        let Some(command) = self.pop() else { return };
+        let is_text = has_start(command.kind) && command.kind.code != INIT_DB;
+        let end = CommandEnd {
+            command: command.kind.name,
+            failure: outcome.failure.clone(),
+            rows_sent: is_text.then_some(outcome.rows_sent),
+            rows_affected: outcome
+                .rows_affected
+                .filter(|_| is_text && command.kind.code != PREPARE),
+            query_time_us: u64::try_from(ts_us - command.ts_us).unwrap_or(0),
+            is_one: outcome.results == 1,
+        };
+        if command.kind.code == CHANGE_USER {
+            self.change_user(&command, outcome.failure.clone(), ts_us, out);
+        } else if has_start(command.kind) {
+            self.emit(out, ts_us, &Event::End(end));
+        } else {
+            self.emit(out, ts_us, &Event::Point(end));
+        }
+        if outcome.failure.is_none() {
+            self.follow(command, &outcome);
+        }
+        // A command that was sent before this answer begins now.
+        let began_us = ts_us;
+        if let Some(next) = self.queue.front_mut() {
+            next.ts_us = next.ts_us.max(began_us);
+        }
+        self.begin(ts_us, out);
+    }
+
+    fn change_user(
+        &mut self,
+        command: &Command,
+        failure: Option<Failure>,
+        ts_us: i64,
+        out: &mut dyn Output,
+    ) {
+        if let Some(login) = command.login.clone() {
+            let before = (self.caps, self.who.clone(), self.login_charset.clone());
+            self.take_login(login);
+            self.caps = before.0;
+            if failure.is_some() {
+                // The record has the user that was asked for.
+                self.emit(out, ts_us, &Event::ChangeUser { failure });
+                (self.caps, self.who, self.login_charset) = before;
+                return;
+            }
+        } else {
+            // Who it is now is not known.
+            self.who.user.clear();
+            self.who.is_partial = true;
+        }
+        self.emit(out, ts_us, &Event::ChangeUser { failure });
+    }
+
+    /// What a successful command has changed in the session.
+    fn follow(&mut self, command: Command, outcome: &Outcome) {
+        match command.kind.code {
+            INIT_DB => self.who.db = command.text.unwrap_or_default(),
+            CHANGE_USER => self.prepared = super::Prepared::default(),
+            RESET_CONNECTION => {
+                self.prepared = super::Prepared::default();
+                self.who.charset.clone_from(&self.login_charset);
+            }
+            QUERY => self.follow_statement(command.text.as_deref(), outcome),
+            PREPARE => {
+                if let (Some(prepared), Some(text)) = (outcome.prepared, command.text) {
+                    self.keep_prepared(prepared.id, text);
+                }
+            }
+            _ => {}
+        }
+        self.take_ok(outcome.db.as_deref(), outcome.charset.as_deref());
+    }
+
+    fn follow_statement(&mut self, text: Option<&[u8]>, outcome: &Outcome) {
+        // Servers report both, if the client can read that.
+        let is_tracked = self.caps.is_some_and(|session| session & caps::SESSION_TRACK != 0);
+        if is_tracked && (outcome.db.is_some() || outcome.charset.is_some()) {
+            return;
+        }
+        let Some(text) = text else {
+            self.who.db.clear();
+            self.who.charset.clear();
+            return;
+        };
+        let change = track::change(text);
+        if let Some(db) = change.db {
+            self.who.db = db.to_vec();
+        }
+        if let Some(charset) = change.charset {
+            self.who.charset = charset.to_ascii_lowercase();
+        }
+        if change.is_doubtful && !is_tracked {
+            self.who.db.clear();
+            self.who.charset.clear();
+        }
+    }
+
+    fn keep_prepared(&mut self, id: u32, text: Vec<u8>) {
+        self.prepared.last = Some(id);
+        if let Some(old) = self.prepared.texts.remove(&id) {
+            self.prepared.bytes -= old.len();
+        }
+        if self.prepared.bytes + text.len() <= PREPARED_BYTES_MAX {
+            self.prepared.bytes += text.len();
+            self.prepared.texts.insert(id, text);
+        }
+    }
+}
+
+/// Commands that have a record of their beginning. Of the others there is only one of their end.
+fn has_start(kind: Kind) -> bool {
+    matches!(kind.code, QUERY | PREPARE | EXECUTE | BULK_EXECUTE | INIT_DB)
+}
+
+/// The text as the server executes it: without blanks around it, and semicolons behind it.
+fn trimmed(text: &[u8]) -> &[u8] {
+    let is_blank = |byte: &u8| byte.is_ascii_whitespace() || *byte == 0x0b;
+    let start = text.iter().position(|byte| !is_blank(byte) && *byte != 0).unwrap_or(text.len());
+    let text = &text[start..];
+    let end = text.iter().rposition(|byte| !is_blank(byte) && *byte != b';');
+    &text[..end.map_or(0, |end| end + 1)]
+}

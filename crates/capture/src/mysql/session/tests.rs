@@ -1,0 +1,324 @@
+use super::*;
+use crate::mysql::CommandEnd;
+
+/// Notes events, in a short form.
+#[derive(Default)]
+struct Notes(Vec<String>);
+
+impl Output for Notes {
+    fn emit(&mut self, who: &Identity, _: i64, event: &Event<'_>) {
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let end = |end: &CommandEnd| {
+            let CommandEnd { command, rows_sent, rows_affected, failure, .. } = end;
+            let errno = failure.as_ref().map_or(0, |failure| failure.errno);
+            let rows = rows_affected.or(*rows_sent).unwrap_or(0);
+            format!("{command} {rows} {errno}")
+        };
+        let db = text(&who.db);
+        let note = match event {
+            Event::Login { failure, .. } => {
+                format!("login {} {}", text(&who.user), failure.as_ref().map_or(0, |it| it.errno))
+            }
+            Event::ChangeUser { failure } => {
+                format!("change {} {}", text(&who.user), failure.as_ref().map_or(0, |it| it.errno))
+            }
+            Event::Start { command, text: sql } => {
+                format!("{command} [{db}] {}", sql.map_or("?".to_owned(), text))
+            }
+            Event::End(it) => format!("end {}", end(it)),
+            Event::Point(it) => format!("point {}", end(it)),
+            Event::Disconnect => "disconnect".to_owned(),
+            Event::Lost { cause, bytes, .. } => format!("lost {} {bytes}", cause.name()),
+        };
+        let partial = if who.is_partial { " partial" } else { "" };
+        self.0.push(note + partial);
+    }
+}
+
+fn packet(seq: u8, payload: &[u8]) -> Vec<u8> {
+    [&(payload.len() as u32).to_le_bytes()[..3], &[seq], payload].concat()
+}
+
+/// A session, and what it has noted.
+struct Scene {
+    session: Session,
+    notes: Notes,
+}
+
+const OK: &[u8] = b"\0\0\0\x02\0\0\0";
+const DENIED: &[u8] = b"\xff\x15\x04#28000Access denied";
+
+impl Scene {
+    fn new(is_joined: bool) -> Scene {
+        let session = Session::new(Identity::default(), is_joined, Limits::default());
+        Scene { session, notes: Notes::default() }
+    }
+
+    /// After a login with these capabilities.
+    fn logged_in(caps: u64) -> Scene {
+        let mut scene = Scene::new(false);
+        scene.greet(caps).client(1, &login(caps)).server(2, OK);
+        assert_eq!(scene.take(), ["login me 0"]);
+        scene
+    }
+
+    fn greet(&mut self, caps: u64) -> &mut Scene {
+        let caps = (caps | caps::PROTOCOL_41).to_le_bytes();
+        let mut greeting = b"\x0a8.0.1\0\x07\0\0\0saltsalt\0".to_vec();
+        greeting.extend(&caps[..2]);
+        greeting.extend([33, 2, 0]);
+        greeting.extend(&caps[2..4]);
+        greeting.extend([0; 11]);
+        self.server(0, &greeting)
+    }
+
+    fn bytes(&mut self, side: Side, bytes: &[u8]) -> &mut Scene {
+        self.session.data(side, bytes, 1, &mut self.notes);
+        self
+    }
+
+    fn client(&mut self, seq: u8, payload: &[u8]) -> &mut Scene {
+        self.bytes(Side::Client, &packet(seq, payload))
+    }
+
+    fn server(&mut self, seq: u8, payload: &[u8]) -> &mut Scene {
+        self.bytes(Side::Server, &packet(seq, payload))
+    }
+
+    fn gap(&mut self, side: Side, bytes: u64) -> &mut Scene {
+        self.session.gap(side, bytes, 1, &mut self.notes);
+        self
+    }
+
+    fn take(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.notes.0)
+    }
+}
+
+fn caps_of(answer: &[u8]) -> u64 {
+    u32::from_le_bytes([answer[0], answer[1], answer[2], answer[3]]).into()
+}
+
+fn login(caps: u64) -> Vec<u8> {
+    let caps = ((caps | caps::PROTOCOL_41) as u32).to_le_bytes();
+    let mut answer = caps.to_vec();
+    answer.extend([0, 0, 0, 1, 45]);
+    answer.extend([0; 23]);
+    let has_length = caps_of(&answer) & caps::SECURE_CONNECTION != 0;
+    answer.extend(if has_length { &b"me\0\x08password"[..] } else { b"me\0password\0" });
+    answer
+}
+
+#[test]
+fn statements_and_other_commands() {
+    let mut scene = Scene::logged_in(0);
+    scene.client(0, b"\x03 SELECT 1 ;\n").server(1, OK);
+    scene.client(0, b"\x0e").server(1, OK);
+    scene.client(0, b"\x02other").server(1, OK);
+    scene.client(0, b"\x03SELEKT").server(1, DENIED);
+    scene.client(0, b"\x01");
+    scene.session.close(2, &mut scene.notes);
+    assert_eq!(
+        scene.take(),
+        [
+            "Query [] SELECT 1",
+            "end Query 0 0",
+            "point Ping 0 0",
+            "Init DB [] other",
+            "end Init DB 0 0",
+            "Query [other] SELEKT",
+            "end Query 0 1045",
+            "point Quit 0 0",
+            "disconnect"
+        ]
+    );
+}
+
+#[test]
+fn logins_that_fail_switch_or_are_encrypted() {
+    let mut scene = Scene::new(false);
+    scene.greet(0).client(1, &login(0));
+    scene.server(2, b"\xfecaching_sha2_password\0salt").client(3, b"response");
+    scene.server(4, b"\x01\x04").client(5, b"password\0").server(6, DENIED);
+    scene.client(0, b"\x03SELECT 1");
+    scene.session.close(2, &mut scene.notes);
+    assert_eq!(scene.take(), ["login me 1045", "disconnect"]);
+
+    let mut scene = Scene::new(false);
+    scene.greet(caps::SSL).client(1, &login(caps::SSL)[..32]);
+    scene.bytes(Side::Client, b"\x16\x03\x01 hello").bytes(Side::Server, b"\x16\x03\x03 hello");
+    scene.session.close(2, &mut scene.notes);
+    assert_eq!(scene.take(), ["lost tls 0"]);
+
+    let mut scene = Scene::new(false);
+    scene.server(0, b"\xff\x10\x04Too many connections");
+    assert_eq!(scene.take(), ["login  1040"]);
+}
+
+#[test]
+fn pipelined_commands_are_answered_in_order() {
+    let mut scene = Scene::logged_in(0);
+    let commands = [packet(0, b"\x03A"), packet(0, b"\x19\x01\0\0\0"), packet(0, b"\x03B")];
+    scene.bytes(Side::Client, &commands.concat());
+    assert_eq!(scene.take(), ["Query [] A"]);
+    scene.bytes(Side::Server, &[packet(1, DENIED), packet(1, OK)].concat());
+    assert_eq!(
+        scene.take(),
+        ["end Query 0 1045", "point Close stmt 0 0", "Query [] B", "end Query 0 0"]
+    );
+}
+
+#[test]
+fn prepared_statements_have_their_text() {
+    let mut scene = Scene::logged_in(0);
+    let prepared = b"\0\x05\0\0\0\0\0\0\0\0\0\0";
+    scene.client(0, b"\x16DO ?").server(1, prepared);
+    scene.client(0, b"\x17\x05\0\0\0\0\x01\0\0\0").server(1, OK);
+    // MariaDB's clients do not wait for the number.
+    let direct = [packet(0, b"\x16DO 2"), packet(0, b"\x17\xff\xff\xff\xff\0\x01\0\0\0")];
+    scene.bytes(Side::Client, &direct.concat());
+    scene.server(1, b"\0\x06\0\0\0\0\0\0\0\0\0\0").server(1, OK);
+    scene.client(0, b"\x19\x05\0\0\0").client(0, b"\x17\x05\0\0\0\0\x01\0\0\0").server(1, DENIED);
+    let starts = scene.take();
+    let starts = starts.iter().filter(|note| note.contains('[')).collect::<Vec<_>>();
+    assert_eq!(
+        starts,
+        [
+            "Prepare [] DO ?",
+            "Execute [] DO ?",
+            "Prepare [] DO 2",
+            "Execute [] DO 2",
+            "Execute [] ?"
+        ]
+    );
+}
+
+#[test]
+fn the_user_and_the_database_are_followed() {
+    let mut scene = Scene::logged_in(caps::SECURE_CONNECTION);
+    scene.client(0, b"\x11other\0\x04xxxxshop\0\x21\0").server(1, b"\xfeplugin\0salt");
+    scene.client(2, b"response").server(3, OK);
+    scene.client(0, b"\x03USE bank").server(1, OK);
+    scene.client(0, b"\x11guest\0\0\0\x21\0").server(1, DENIED);
+    scene.client(0, b"\x03SELECT 1").server(1, OK);
+    assert_eq!(
+        scene.take(),
+        [
+            "change other 0",
+            "Query [shop] USE bank",
+            "end Query 0 0",
+            "change guest 1045",
+            "Query [bank] SELECT 1",
+            "end Query 0 0"
+        ]
+    );
+    assert_eq!(scene.session.who.user, b"other");
+}
+
+#[test]
+fn after_a_gap_the_next_certain_command_continues() {
+    let mut scene = Scene::logged_in(0);
+    scene.client(0, b"\x03A").gap(Side::Server, 11);
+    scene.client(0, b"\x03B").server(1, OK);
+    // The server had the last word, and the answer fits.
+    scene.client(0, b"\x03C").server(1, OK);
+    assert_eq!(
+        scene.take(),
+        [
+            "Query [] A",
+            "lost tcp_gap 11",
+            // B, and its answer.
+            "lost resync 17 partial",
+            "Query [] C partial",
+            "end Query 0 0 partial"
+        ]
+    );
+}
+
+#[test]
+fn a_command_whose_answer_does_not_fit_is_not_believed() {
+    let mut scene = Scene::new(true);
+    scene.server(1, OK).client(0, b"\x03FORGED").server(7, OK);
+    scene.client(0, b"\x03A").server(1, OK).client(0, b"\x03B").server(1, OK);
+    let notes = scene.take();
+    assert!(!notes.iter().any(|note| note.contains("FORGED")), "{notes:?}");
+    assert_eq!(notes.last().map(String::as_str), Some("end Query 0 0 partial"));
+    // A part of a large statement: the server is silent before it.
+    let mut scene = Scene::new(true);
+    scene.bytes(Side::Client, b"INSERT INTO t VALUES ('").client(0, b"\x03FORGED").server(1, OK);
+    assert_eq!(scene.take(), [""; 0]);
+}
+
+#[test]
+fn a_gap_within_a_text_loses_only_the_text() {
+    let mut scene = Scene::logged_in(0);
+    let command = packet(0, b"\x03SELECT 1 + 1 + 1");
+    scene.bytes(Side::Client, &command[..10]).gap(Side::Client, 5);
+    scene.bytes(Side::Client, &command[15..]).server(1, OK);
+    scene.client(0, b"\x03SELECT 2").server(1, OK);
+    assert_eq!(
+        scene.take(),
+        [
+            "lost tcp_gap 5",
+            "Query [] ?",
+            "end Query 0 0",
+            // What the statement has changed is not known.
+            "Query [] SELECT 2",
+            "end Query 0 0"
+        ]
+    );
+}
+
+#[test]
+fn a_statement_over_the_limit_is_declared() {
+    let mut scene = Scene::logged_in(0);
+    scene.session.limits.statement_bytes = 100;
+    let long = [b"\x03", &[b'x'; 200][..]].concat();
+    scene.client(0, &long).server(1, OK).client(0, b"\x03A").server(1, OK);
+    assert_eq!(
+        scene.take(),
+        ["lost too_large 201", "Query [] ?", "end Query 0 0", "Query [] A", "end Query 0 0"]
+    );
+    assert!(scene.session.held_bytes() < 1000);
+}
+
+#[test]
+fn a_session_that_was_joined_finds_out_what_it_can() {
+    // With query attributes and without EOF packets.
+    let mut scene = Scene::new(true);
+    scene.server(1, OK).client(0, b"\x03\0\x01SELECT 1");
+    scene.server(1, b"\x01").server(2, b"\x03def\0\0\0\x01a\0").server(3, b"\x011");
+    scene.server(4, b"\xfe\0\0\x02\0\0\0");
+    scene.session.close(3, &mut scene.notes);
+    assert_eq!(
+        scene.take(),
+        [
+            "lost resync 11 partial",
+            "Query [] SELECT 1 partial",
+            "end Query 1 0 partial",
+            "disconnect partial"
+        ]
+    );
+}
+
+#[test]
+fn what_is_not_of_the_protocol_is_declared() {
+    let mut scene = Scene::new(false);
+    scene.bytes(Side::Server, b"HTTP/1.1 400 Bad Request\r\n\r\n and more than it says");
+    scene.bytes(Side::Client, b"GET / HTTP/1.1\r\n\r\n");
+    assert_eq!(scene.take(), ["lost protocol 18"]);
+    let mut scene = Scene::logged_in(0);
+    scene.client(0, b"\x03A").server(1, b"\x01").server(9, b"x");
+    assert_eq!(scene.take(), ["Query [] A", "lost protocol 1"]);
+}
+
+#[test]
+fn a_load_balancer_names_its_client() {
+    let mut scene = Scene::new(false);
+    scene
+        .bytes(Side::Client, b"PROXY TCP4 192.0.2.7 ")
+        .bytes(Side::Client, b"192.0.2.1 4711 1\r\n");
+    scene.greet(0).client(1, &login(0)).server(2, OK);
+    assert_eq!(scene.take(), ["login me 0"]);
+    assert_eq!((&scene.session.who.ip[..], scene.session.who.port), ("192.0.2.7", 4711));
+}

@@ -1,0 +1,258 @@
+//! From events to records in the arena, by the calls that a server's plugin makes.
+//!
+//! A command with a text has a `Start` when it begins and an `End` with its answer, so that a
+//! capture that is killed has lost nothing that it has seen. Other commands are one `Point`.
+
+use std::collections::HashMap;
+
+use tacho_embed::Recorder;
+use tacho_probe::{Thread, tacho_probe_emit, tacho_probe_end_known, tacho_probe_session};
+use tacho_ring::codec::{
+    Bytes, Event as Record, PRESENT_FIGURES, PRESENT_OUTERMOST, PRESENT_QUERY_TIME,
+    PRESENT_ROWS_AFFECTED, PRESENT_ROWS_SENT, PRESENT_SQLSTATE, PRESENT_TEXT, RecordKind,
+    STRING_CHARSET, STRING_COMMAND, STRING_COUNT, STRING_DB, STRING_IP, STRING_OS_USER,
+    STRING_PROXY_USER, STRING_USER, captured_conn,
+};
+use tacho_ring::session;
+
+use crate::mysql::{Client, CommandEnd, Event, Failure, Identity, Output};
+
+/// Longest part of a name in [`STRING_PROXY_USER`], bytes.
+const PART_BYTES_MAX: usize = 128;
+
+/// The statement of a connection that has begun.
+struct Open {
+    text_id: u64,
+    text_bytes: u32,
+}
+
+/// Writes records, see the module documentation.
+pub struct Probe<'r> {
+    recorder: &'r Recorder,
+    thread: Thread,
+    open: HashMap<u32, Open>,
+    last_text_id: u64,
+    /// [`STRING_PROXY_USER`].
+    captured: Vec<u8>,
+}
+
+impl<'r> Probe<'r> {
+    /// Into the arena of this recorder.
+    pub fn new(recorder: &'r Recorder) -> Probe<'r> {
+        Probe {
+            recorder,
+            thread: Thread::default(),
+            open: HashMap::new(),
+            last_text_id: 0,
+            captured: Vec::new(),
+        }
+    }
+
+    /// The kernel had no space for so many packets, between these times. They may have been of any
+    /// connection.
+    pub fn dropped(&mut self, packets: u64, since_us: i64, ts_us: i64) {
+        let since = u64::try_from(since_us).unwrap_or(0);
+        let record = Record {
+            kind: RecordKind::Lost as u32,
+            present: PRESENT_FIGURES,
+            ts_us,
+            figures: [0, since, packets, 0, 0],
+            ..Record::EMPTY
+        };
+        self.put_as(0, &Identity::default(), &Client::default(), record, "kernel");
+    }
+
+    fn put(&mut self, who: &Identity, client: &Client, record: Record, command: &str) {
+        let conn = captured_conn(who.conn, who.number);
+        self.put_as(conn, who, client, record, command);
+    }
+
+    fn put_as(
+        &mut self,
+        conn: u64,
+        who: &Identity,
+        client: &Client,
+        record: Record,
+        command: &str,
+    ) {
+        let port = if who.port == 0 { String::new() } else { who.port.to_string() };
+        let session = if who.is_partial { "partial" } else { "" };
+        self.captured.clear();
+        for part in [
+            port.as_bytes(),
+            who.server_addr.as_bytes(),
+            session.as_bytes(),
+            &client.program,
+            &client.version,
+        ] {
+            self.captured.push(0);
+            let part = &part[..part.len().min(PART_BYTES_MAX)];
+            self.captured.extend(part.iter().filter(|byte| **byte != 0));
+        }
+        let mut strings = [Bytes::EMPTY; STRING_COUNT];
+        for (which, text) in [
+            (STRING_USER, &who.user[..]),
+            (STRING_PROXY_USER, &self.captured),
+            (STRING_OS_USER, &who.os_user),
+            (STRING_IP, who.ip.as_bytes()),
+            (STRING_DB, &who.db),
+            (STRING_COMMAND, command.as_bytes()),
+            (STRING_CHARSET, &who.charset),
+        ] {
+            strings[which] = Bytes::of(text);
+        }
+        let record = Record { strings, conn, ..record };
+        let probe = self.recorder.probe();
+        // SAFETY: the recorder lives as long as `self`, and with it the probe; all texts outlive
+        // the calls; `thread` belongs to this thread.
+        unsafe {
+            let slot = tacho_probe_session(probe, record.conn, record.ts_us);
+            tacho_probe_emit(probe, &mut self.thread, slot, &record);
+        }
+    }
+
+    /// The message of an error, before the record of what has failed.
+    fn put_failure(&mut self, who: &Identity, ts_us: i64, failure: Option<&Failure>) {
+        let Some(failure) = failure.filter(|failure| !failure.message.is_empty()) else { return };
+        let record = Record {
+            kind: RecordKind::Error as u32,
+            present: PRESENT_TEXT,
+            ts_us,
+            errno_: failure.errno,
+            text: Bytes::of(&failure.message),
+            ..Record::EMPTY
+        };
+        self.put(who, &Client::default(), record, "");
+    }
+
+    fn put_login(
+        &mut self,
+        who: &Identity,
+        ts_us: i64,
+        kind: RecordKind,
+        failure: Option<&Failure>,
+        client: &Client,
+    ) {
+        self.put_failure(who, ts_us, failure);
+        let record = failed(Record { kind: kind as u32, ts_us, ..Record::EMPTY }, failure);
+        self.put(who, client, record, "");
+    }
+
+    fn start(&mut self, who: &Identity, ts_us: i64, command: &str, text: Option<&[u8]>) {
+        self.last_text_id += 1;
+        let text_id = self.last_text_id;
+        let text_bytes = text.map_or(0, |text| u32::try_from(text.len()).unwrap_or(u32::MAX));
+        self.open.insert(who.number, Open { text_id, text_bytes });
+        let record = Record {
+            kind: RecordKind::Start as u32,
+            present: PRESENT_OUTERMOST | text.map_or(0, |_| PRESENT_TEXT),
+            text_id,
+            ts_us,
+            text: Bytes::of(text.unwrap_or_default()),
+            ..Record::EMPTY
+        };
+        self.put(who, &Client::default(), record, command);
+    }
+
+    fn end(&mut self, who: &Identity, ts_us: i64, end: &CommandEnd) {
+        let open = self.open.remove(&who.number);
+        self.put_failure(who, ts_us, end.failure.as_ref());
+        let mut record = with_figures(Record { ts_us, ..Record::EMPTY }, end);
+        record = failed(record, end.failure.as_ref());
+        record.kind = RecordKind::Point as u32;
+        record.shown_bytes = u32::MAX;
+        if let Some(Open { text_id, text_bytes }) = open {
+            let conn = captured_conn(who.conn, who.number);
+            record.text_id = text_id;
+            let probe = self.recorder.probe();
+            // SAFETY: as in `put`.
+            let is_known = unsafe {
+                let slot = tacho_probe_session(probe, conn, ts_us);
+                tacho_probe_end_known(slot, text_id, 0, text_bytes)
+            };
+            if is_known {
+                record.kind = RecordKind::End as u32;
+            }
+            if end.is_one {
+                record.shown_bytes = text_bytes;
+            }
+        }
+        self.put(who, &Client::default(), record, end.command);
+    }
+
+    fn point(&mut self, who: &Identity, ts_us: i64, end: &CommandEnd) {
+        self.put_failure(who, ts_us, end.failure.as_ref());
+        let record = Record {
+            kind: RecordKind::Point as u32,
+            present: PRESENT_OUTERMOST,
+            ts_us,
+            shown_bytes: u32::MAX,
+            ..Record::EMPTY
+        };
+        let record = failed(with_figures(record, end), end.failure.as_ref());
+        self.put(who, &Client::default(), record, end.command);
+    }
+
+    fn disconnect(&mut self, who: &Identity, ts_us: i64) {
+        let record = Record { kind: RecordKind::Disconnect as u32, ts_us, ..Record::EMPTY };
+        self.put(who, &Client::default(), record, "");
+        self.open.remove(&who.number);
+        let conn = captured_conn(who.conn, who.number);
+        if let Some(slot) = session::find(self.recorder.arena().sessions(), conn) {
+            session::forget(slot);
+        }
+    }
+}
+
+impl Output for Probe<'_> {
+    fn emit(&mut self, who: &Identity, ts_us: i64, event: &Event<'_>) {
+        match event {
+            Event::Login { failure, client } => {
+                self.put_login(who, ts_us, RecordKind::Connect, failure.as_ref(), client);
+            }
+            Event::ChangeUser { failure } => {
+                let (kind, client) = (RecordKind::ChangeUser, Client::default());
+                self.put_login(who, ts_us, kind, failure.as_ref(), &client);
+            }
+            Event::Start { command, text } => self.start(who, ts_us, command, *text),
+            Event::End(end) => self.end(who, ts_us, end),
+            Event::Point(end) => self.point(who, ts_us, end),
+            Event::Disconnect => self.disconnect(who, ts_us),
+            Event::Lost { cause, bytes, since_us } => {
+                let since = u64::try_from(*since_us).unwrap_or(0);
+                let record = Record {
+                    kind: RecordKind::Lost as u32,
+                    present: PRESENT_FIGURES,
+                    ts_us,
+                    figures: [*bytes, since, 0, 0, 0],
+                    ..Record::EMPTY
+                };
+                self.put(who, &Client::default(), record, cause.name());
+            }
+        }
+    }
+}
+
+fn failed(record: Record, failure: Option<&Failure>) -> Record {
+    let Some(failure) = failure else { return record };
+    let mut record = Record { errno_: failure.errno, ..record };
+    if let Some(state) = failure.sqlstate {
+        record.present |= PRESENT_SQLSTATE;
+        record.sqlstate[..state.len()].copy_from_slice(&state);
+    }
+    record
+}
+
+fn with_figures(record: Record, end: &CommandEnd) -> Record {
+    let mut present = PRESENT_FIGURES | PRESENT_QUERY_TIME;
+    if end.rows_sent.is_some() {
+        present |= PRESENT_ROWS_SENT;
+    }
+    if end.rows_affected.is_some() {
+        present |= PRESENT_ROWS_AFFECTED;
+    }
+    let sent = end.rows_sent.unwrap_or(0);
+    let affected = end.rows_affected.unwrap_or(0);
+    let figures = [sent, 0, affected, end.query_time_us, 0];
+    Record { present: record.present | present, figures, ..record }
+}

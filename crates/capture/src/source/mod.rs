@@ -1,0 +1,5 @@
+//! Sources of packets.
+
+pub mod file;
+mod filter;
+pub mod live;

@@ -1,0 +1,3 @@
+//! TCP: from segments to bytes in order.
+
+pub mod half;

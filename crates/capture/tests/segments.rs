@@ -1,0 +1,211 @@
+//! A real capture whose segments are dropped, doubled, cut and reordered: whatever arrives, nothing
+//! is recorded that was not sent, and memory stays within the budget.
+//!
+//! `data/sessions.pcap` was made on lo: MariaDB 10.11 with the client `mariadb` (text, compressed,
+//! several statements in one packet, a local file, a failed login) and sysbench (prepared).
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::LazyLock;
+
+use proptest::prelude::*;
+use tacho_capture::flows::{Budget, Flows};
+use tacho_capture::link::{self, Segment};
+use tacho_capture::mysql::{Event, Identity, Limits, Output};
+use tacho_capture::source::file::{self, FileError};
+
+/// A segment of the file, with its payload.
+#[derive(Clone)]
+struct Owned {
+    segment: Segment<'static>,
+    payload: Vec<u8>,
+    missing: u32,
+}
+
+impl Owned {
+    fn segment(&self) -> Segment<'_> {
+        Segment { payload: &self.payload, missing: self.missing, ..self.segment }
+    }
+}
+
+static SEGMENTS: LazyLock<Vec<Owned>> = LazyLock::new(read);
+/// The statements that were sent, by client port.
+static SENT: LazyLock<HashMap<u16, Vec<String>>> =
+    LazyLock::new(|| recorded(&*SEGMENTS, Budget::default()).statements);
+
+fn read() -> Vec<Owned> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/sessions.pcap");
+    let mut segments = Vec::new();
+    file::read::<FileError>(&path, |frame| {
+        let link = frame.link.expect("a supported link type");
+        if let Some(found) = link::segment(link, frame.bytes, frame.frame_bytes, frame.ts_us) {
+            segments.push(Owned {
+                segment: Segment { payload: &[], ..found },
+                payload: found.payload.to_vec(),
+                missing: found.missing,
+            });
+        }
+        Ok(())
+    })
+    .expect("the file of this test");
+    segments
+}
+
+/// What was recorded: the statements of each client port, and how they ended.
+#[derive(Default)]
+struct Records {
+    statements: HashMap<u16, Vec<String>>,
+    ends: usize,
+    lost: usize,
+    logins: usize,
+}
+
+impl Output for Records {
+    fn emit(&mut self, who: &Identity, _: i64, event: &Event<'_>) {
+        match event {
+            Event::Start { command, text: Some(text) } => {
+                let text = format!("{command} {}", String::from_utf8_lossy(text));
+                self.statements.entry(who.port).or_default().push(text);
+            }
+            Event::End(_) => self.ends += 1,
+            Event::Lost { .. } => self.lost += 1,
+            Event::Login { .. } => self.logins += 1,
+            _ => {}
+        }
+    }
+}
+
+fn recorded<'s>(segments: impl IntoIterator<Item = &'s Owned>, budget: Budget) -> Records {
+    let mut flows = Flows::new(vec!["127.0.0.1:33306".parse().expect("an address")], budget);
+    let mut records = Records::default();
+    for segment in segments {
+        flows.segment(&segment.segment(), &mut records);
+        assert!(flows.held_bytes() <= budget.bytes, "{} bytes", flows.held_bytes());
+    }
+    flows.finish(&mut records);
+    records
+}
+
+/// Whether all of `part` is in `whole`, in the same order.
+fn is_part(part: &[String], whole: &[String]) -> bool {
+    let mut rest = whole.iter();
+    part.iter().all(|statement| rest.any(|other| other == statement))
+}
+
+#[test]
+fn the_whole_file_is_understood() {
+    let records = recorded(&*SEGMENTS, Budget::default());
+    assert_eq!((records.lost, records.logins), (0, 8));
+    let statements = records.statements.values().flatten().collect::<Vec<_>>();
+    assert_eq!(records.ends, statements.len());
+    for wanted in [
+        "Query select 'tagged 2'",
+        "Query select repeat('a', 2000)",
+        "Query load data local infile 'load.txt' into table l",
+        "Query select 'multi 1'; select 'multi 2'; update t set v = 'm' where id = 2",
+        "Query select 'after'",
+        "Execute COMMIT",
+    ] {
+        assert!(statements.iter().any(|it| *it == wanted), "{wanted}");
+    }
+}
+
+/// What happens to a segment.
+#[derive(Clone, Debug)]
+enum Fate {
+    Arrives,
+    IsLost,
+    IsDoubled,
+    /// Only so many of its bytes were captured.
+    IsCut(usize),
+    /// It arrives after so many others.
+    IsLate(usize),
+}
+
+fn fate() -> impl Strategy<Value = Fate> {
+    prop_oneof![
+        40 => Just(Fate::Arrives),
+        1 => Just(Fate::IsLost),
+        2 => Just(Fate::IsDoubled),
+        1 => (0..100_usize).prop_map(Fate::IsCut),
+        3 => (1..9_usize).prop_map(Fate::IsLate),
+    ]
+}
+
+/// The segments as they arrive.
+fn arrival(segments: &[Owned], fates: &[Fate]) -> Vec<Owned> {
+    let mut arriving = Vec::new();
+    for (place, (segment, fate)) in segments.iter().zip(fates.iter().cycle()).enumerate() {
+        let mut at = place * 10;
+        let mut segment = segment.clone();
+        match fate {
+            Fate::Arrives => {}
+            Fate::IsLost => continue,
+            Fate::IsDoubled => arriving.push((at + 35, segment.clone())),
+            Fate::IsCut(bytes) => {
+                let cut = segment.payload.len().saturating_sub(*bytes);
+                segment.missing += cut as u32;
+                segment.payload.truncate(*bytes);
+            }
+            Fate::IsLate(others) => at += others * 10 + 5,
+        }
+        arriving.push((at, segment));
+    }
+    arriving.sort_by_key(|(at, _)| *at);
+    arriving.into_iter().map(|(_, segment)| segment).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 100, ..ProptestConfig::default() })]
+
+    #[test]
+    fn nothing_is_recorded_that_was_not_sent(
+        fates in prop::collection::vec(fate(), 1..400),
+        first in 0..60_usize,
+    ) {
+        let limits = Limits { statement_bytes: 30_000, ..Limits::default() };
+        let budget = Budget { bytes: 256 << 10, each: limits, ..Budget::default() };
+        let arrived = recorded(&arrival(&SEGMENTS[first..], &fates), budget).statements;
+        for (port, statements) in &arrived {
+            let of_port = SENT.get(port).map(Vec::as_slice).unwrap_or_default();
+            prop_assert!(is_part(statements, of_port), "{statements:?}\nof {of_port:?}");
+        }
+    }
+
+    /// The beginning of a capture in the middle of all sessions.
+    #[test]
+    fn a_capture_can_begin_anywhere(first in any::<prop::sample::Index>()) {
+        let begun = &SEGMENTS[first.index(SEGMENTS.len())..];
+        for (port, statements) in recorded(begun, Budget::default()).statements {
+            prop_assert!(is_part(&statements, &SENT[&port]), "{statements:?}");
+        }
+    }
+
+    #[test]
+    fn arbitrary_bytes_do_no_harm(
+        payloads in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..200), 1..40),
+        sides in prop::collection::vec(any::<bool>(), 40),
+    ) {
+        let mut changed = SEGMENTS[..2].to_vec();
+        let (mut seqs, opening) = ([0_u32; 2], SEGMENTS[0].segment);
+        seqs[0] = opening.seq.wrapping_add(1);
+        seqs[1] = changed[1].segment.seq.wrapping_add(1);
+        for (payload, from_server) in payloads.into_iter().zip(sides) {
+            let (from, to) = if from_server {
+                (opening.to, opening.from)
+            } else {
+                (opening.from, opening.to)
+            };
+            let seq = &mut seqs[usize::from(from_server)];
+            let ts_us = opening.ts_us;
+            let (syn, fin, rst) = (false, false, false);
+            let segment = Segment {
+                ts_us, from, to, seq: *seq, ack: None, syn, fin, rst, payload: &[], missing: 0,
+            };
+            *seq = seq.wrapping_add(payload.len() as u32);
+            changed.push(Owned { segment, payload, missing: 0 });
+        }
+        let records = recorded(&changed, Budget::default());
+        prop_assert!(records.statements.is_empty());
+    }
+}

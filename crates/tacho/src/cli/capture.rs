@@ -1,0 +1,76 @@
+//! `tacho capture`.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::{ArgGroup, Args};
+
+use super::size;
+
+/// Shown at the end of `tacho capture --help`.
+const NOTES: &str = "\
+For example
+  tacho capture --interface eth0 --server 192.0.2.1:3306 --log /var/log/tacho-capture
+  tacho capture --read mysql.pcap | jq .sql
+
+Each line is a record as the plugin writes it, with \"source\":\"capture\" and the address of the
+server. What the packets do not show is declared in `lost` lines: bytes that were not captured,
+encrypted connections, what is not understood. Sessions that were joined after their login have
+\"session\":\"partial\".
+
+With --interface the command runs in the foreground until SIGTERM or Ctrl-C, and writes its messages
+to stderr. It needs the capability CAP_NET_RAW to open its socket. As root, it then switches to the
+user that owns the log directory.
+
+Without --server, --read finds connections to port 3306, and those whose server greets as MySQL.
+
+Exit code: 0 success; 1 failed, or the file could not be read to its end (see stderr); 2 wrong
+usage.";
+
+/// Where packets come from.
+fn source() -> ArgGroup {
+    ArgGroup::new("source").required(true).args(["read", "interface"])
+}
+
+/// Arguments of `tacho capture`.
+#[derive(Args, Debug)]
+#[command(after_help = NOTES, group(source()))]
+pub struct CaptureArgs {
+    /// Read this packet file (pcap or pcapng; `-` is stdin) and write its records to stdout
+    #[arg(long, value_name = "FILE")]
+    pub read: Option<PathBuf>,
+
+    /// Capture on this interface, and write its records to a log; `any` is all of them
+    #[arg(long, value_name = "INTERFACE", requires = "server", requires = "log")]
+    pub interface: Option<String>,
+
+    /// Address and port of a server; 0.0.0.0 or [::] is any address. May be repeated
+    #[arg(long, value_name = "IP:PORT")]
+    pub server: Vec<SocketAddr>,
+
+    /// Directory of the log, made if it is missing
+    #[arg(long, value_name = "DIR", requires = "interface")]
+    pub log: Option<PathBuf>,
+
+    /// Signing key of the log, made if it is missing [default: tacho-signing.key beside the log
+    /// directory]
+    #[arg(long, value_name = "FILE", requires = "interface")]
+    pub signing_key_file: Option<PathBuf>,
+
+    /// Memory for packets that wait, between the kernel and this command
+    #[arg(long, value_name = size::NAME, value_parser = size::between(32 << 20, 4 << 30),
+          default_value = "64MiB", requires = "interface")]
+    pub ring_size: u64,
+
+    /// Remove all literals from statements, not only secrets
+    #[arg(long)]
+    pub redact_literals: bool,
+
+    /// Write times in UTC instead of local time
+    #[arg(long)]
+    pub utc: bool,
+
+    /// Directory of the arena: a file system in memory
+    #[arg(long, value_name = "DIR", default_value = "/dev/shm")]
+    pub arena_directory: PathBuf,
+}

@@ -1,0 +1,144 @@
+//! `tacho capture --read`: a packet file to the lines of the recorder.
+
+use std::path::{Path, PathBuf};
+use std::process::Output;
+
+use serde_json::Value;
+
+use crate::support::{stderr, stdout, tacho};
+
+/// Sessions of real clients, see `crates/capture/tests/segments.rs`.
+fn packets() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../capture/tests/data/sessions.pcap")
+}
+
+/// Reads a packet file; the arena of each call has a directory of its own.
+fn read(file: &Path, args: &[&str]) -> Output {
+    let arenas = tempfile::tempdir().expect("a directory");
+    let (file, arenas) = (file.to_str().unwrap(), arenas.path().to_str().unwrap());
+    let common = ["capture", "--read", file, "--arena-directory", arenas, "--utc"];
+    tacho(&[&common, args].concat())
+}
+
+fn lines(output: &Output) -> Vec<Value> {
+    assert!(output.status.success(), "{}", stderr(output));
+    stdout(output).lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
+}
+
+const SERVER: [&str; 2] = ["--server", "127.0.0.1:33306"];
+
+#[test]
+fn a_packet_file_becomes_the_lines_of_a_log() {
+    let lines = lines(&read(&packets(), &SERVER));
+    assert_eq!(lines.first().map(|line| &line["event"]), Some(&"start".into()));
+    assert_eq!(lines.last().map(|line| &line["event"]), Some(&"stop".into()));
+    let seqs = lines.iter().map(|line| line["seq"].as_u64().unwrap());
+    assert!(seqs.eq(1..=lines.len() as u64), "the lines are numbered without a gap");
+    let of = |event: &str| lines.iter().filter(|line| line["event"] == event).collect::<Vec<_>>();
+    assert_eq!(of("lost"), Vec::<&Value>::new());
+    assert_eq!((of("connect").len(), of("connect_failed").len()), (7, 1));
+    for line in of("statement").iter().chain(&of("connect")) {
+        assert_eq!(line["source"], "capture", "{line}");
+        assert_eq!(line["server_addr"], "127.0.0.1:33306", "{line}");
+        assert_eq!(line["user"], "app", "{line}");
+        assert!(line["conn"].as_u64().is_some_and(|conn| conn < 1 << 32), "{line}");
+        assert!(line["port"].is_u64() && line["session"].is_null(), "{line}");
+    }
+    let statement = |sql: &str| {
+        let found = lines.iter().find(|line| line["sql"] == sql);
+        found.unwrap_or_else(|| panic!("{sql}"))
+    };
+    let update = statement("update t set v = 'c' where id = 1");
+    assert_eq!(
+        (&update["outcome"], &update["rows_affected"], &update["db"]),
+        (&"ok".into(), &1.into(), &"d".into())
+    );
+    assert!(update["digest"].is_string() && update["query_time_us"].is_u64(), "{update}");
+    assert_eq!(statement("select * from t")["sql_charset"], "latin1", "after SET NAMES");
+    let failed = statement("select nosuch");
+    assert_eq!((&failed["errno"], &failed["sqlstate"]), (&1054.into(), &"42S22".into()));
+    assert_eq!(of("connect_failed")[0]["errno"], 1045);
+    assert_eq!(of("connect")[0]["program"], "mysql");
+    let executed = lines.iter().find(|line| line["command"] == "Execute").expect("an execution");
+    assert!(executed["sql"].as_str().is_some_and(|sql| !sql.is_empty()), "{executed}");
+}
+
+#[test]
+fn literals_can_be_removed() {
+    let output = read(&packets(), &[&SERVER[..], &["--redact-literals"]].concat());
+    let text = stdout(&output);
+    assert!(text.contains("SELECT * FROM `t`"), "{text}");
+    assert!(!text.contains("tagged 1"), "{text}");
+}
+
+#[test]
+fn servers_are_recognised_without_being_named() {
+    let named = lines(&read(&packets(), &SERVER));
+    assert_eq!(lines(&read(&packets(), &[])).len(), named.len());
+    let other = read(&packets(), &["--server", "127.0.0.1:1"]);
+    assert_eq!(lines(&other).len(), 2, "start and stop");
+    assert!(stderr(&other).contains("name the server with --server"), "{}", stderr(&other));
+}
+
+#[test]
+fn a_file_that_was_cut_is_read_to_its_end() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let bytes = std::fs::read(packets()).expect("the packets");
+    let cut = directory.path().join("cut.pcap");
+    std::fs::write(&cut, &bytes[..bytes.len() / 2]).expect("writing");
+    let output = read(&cut, &SERVER);
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    assert!(stderr(&output).contains("ends within a packet"), "{}", stderr(&output));
+    assert!(stdout(&output).contains("update t set v = 'c'"));
+    let other = directory.path().join("other");
+    std::fs::write(&other, "this is no packet file").expect("writing");
+    let output = read(&other, &SERVER);
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    assert!(stderr(&output).contains("neither pcap nor pcapng"), "{}", stderr(&output));
+    let output = read(&directory.path().join("missing"), &SERVER);
+    assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+}
+
+/// The file without the packet that has `text`.
+fn without(text: &str) -> Vec<u8> {
+    const HEAD_BYTES: usize = 24;
+    const FRAME_HEAD_BYTES: usize = 16;
+    let bytes = std::fs::read(packets()).expect("the packets");
+    let (head, mut rest) = bytes.split_at(HEAD_BYTES);
+    let mut kept = head.to_vec();
+    while let Some(length) = rest.get(8..12) {
+        let length = u32::from_le_bytes(length.try_into().unwrap()) as usize;
+        let (frame, others) = rest.split_at(FRAME_HEAD_BYTES + length);
+        rest = others;
+        if !frame.windows(text.len()).any(|part| part == text.as_bytes()) {
+            kept.extend_from_slice(frame);
+        }
+    }
+    assert!(kept.len() < bytes.len(), "the packet was found");
+    kept
+}
+
+#[test]
+fn what_was_not_captured_is_declared() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("gap.pcap");
+    std::fs::write(&file, without("select 'tagged 1'")).expect("writing");
+    let lines = lines(&read(&file, &SERVER));
+    assert!(!lines.iter().any(|line| line["sql"] == "select 'tagged 1'"));
+    let lost = lines.iter().filter(|line| line["event"] == "lost").collect::<Vec<_>>();
+    let causes = lost.iter().map(|line| line["cause"].as_str().unwrap()).collect::<Vec<_>>();
+    assert_eq!(causes.first(), Some(&"tcp_gap"), "{lost:?}");
+    // The header of the packet, the command, the statement.
+    assert_eq!(lost[0]["lost_bytes"], 4 + 1 + "select 'tagged 1'".len());
+    let conn = &lost[0]["conn"];
+    for line in lost {
+        assert!(line["conn"] == *conn && line["start_ts"].is_string(), "{line}");
+        assert_eq!((&line["source"], &line["user"]), (&"capture".into(), &"app".into()), "{line}");
+    }
+    // The next one is certain: the server answered before it.
+    let next = lines.iter().find(|line| line["sql"] == "select 'tagged 2'").expect("the next one");
+    assert_eq!((&next["session"], &next["rows_sent"]), (&"partial".into(), &1.into()), "{next}");
+    let after = lines.iter().rev().find(|line| line["conn"] == *conn).expect("the disconnect");
+    assert_eq!((&after["event"], &after["session"]), (&"disconnect".into(), &"partial".into()));
+    assert!(lines.iter().any(|line| line["sql"] == "select 'after'"), "another session");
+}
