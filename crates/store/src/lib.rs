@@ -15,6 +15,7 @@
 //! | `catalogue` | segments, watermarks and totals, in SQLite |
 //! | `snapshot` | the store at one moment |
 //! | `store` | the open store, deletion of segments |
+//! | `clear` | a store of another version is emptied |
 //! | `rollup` | counts by minute beside the segments, and the views over them |
 //! | `forget` | rows of removed files leave the index |
 //! | `source` | new lines of a file of the replica |
@@ -23,6 +24,7 @@
 
 mod answer;
 mod catalogue;
+mod clear;
 mod columns;
 mod digests;
 mod forget;

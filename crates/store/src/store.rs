@@ -9,11 +9,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use rustix::fs::{FlockOperation, flock};
 
 use crate::catalogue::{Catalogue, FORMAT, FileKey, Listing, OriginTotals, Position};
-use crate::columns;
 use crate::forget::Change;
 use crate::rollup::{self, Rollups};
 use crate::segment::{self, SegmentError, SegmentInfo};
 use crate::snapshot::Snapshot;
+use crate::{clear, columns};
 
 /// Why the store cannot be opened, or does not work.
 #[derive(Debug, thiserror::Error)]
@@ -185,8 +185,8 @@ impl Store {
             // To build it again may take hours, which a downgrade by mistake must not cost.
             Err(error @ StoreError::TooNew { .. }) => Err(error),
             Err(reason) => {
-                let reason = reason_to_clear(&reason);
-                clear(dir)?;
+                let reason = clear::reason(&reason);
+                clear::clear(dir)?;
                 let (catalogue, listing) = Self::load(dir)?;
                 Self::opened(dir, held, catalogue, listing, Some(reason))
             }
@@ -478,32 +478,6 @@ fn remove_strangers(segments: &Path, listing: &Listing) -> Result<(), StoreError
         });
         if !is_listed {
             fs::remove_file(&path).map_err(StoreError::io(&path))?;
-        }
-    }
-    Ok(())
-}
-
-/// Why a store is emptied, for people.
-fn reason_to_clear(reason: &StoreError) -> String {
-    match reason {
-        StoreError::Old { version, .. } => {
-            format!("it has version {version}, this release has version {FORMAT}")
-        }
-        reason => reason.to_string(),
-    }
-}
-
-/// Removes everything but the locks.
-fn clear(dir: &Path) -> Result<(), StoreError> {
-    let segments = dir.join(SEGMENTS);
-    let files = ["", "-wal", "-shm"].map(|end| dir.join(format!("{CATALOGUE}{end}")));
-    let removed = files.iter().map(|path| (path, fs::remove_file(path)));
-    for (path, result) in removed.chain([(&segments, fs::remove_dir_all(&segments))]) {
-        match result {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                return Err(StoreError::io(path)(error));
-            }
-            _ => {}
         }
     }
     Ok(())
