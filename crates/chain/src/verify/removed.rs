@@ -52,28 +52,20 @@ enum Signature {
 impl Gone {
     fn of(tombstone: Tombstone, note: Note, line: u64) -> Self {
         let Tombstone { file, first_seq, last_seq, chain, reason, .. } = tombstone;
-        let (epochs, signature) = (Vec::new(), Cell::new(Signature::Bad(0)));
-        let reason = Some(reason);
-        let (lines, bytes) = (0, 0);
-        Self {
-            file,
-            first_seq,
-            last_seq,
-            chain,
-            reason,
-            lines,
-            bytes,
-            epochs,
-            note,
-            line,
-            signature,
-        }
+        let gone = Self::new(file, (first_seq, last_seq), chain, note, line);
+        Self { reason: Some(reason), ..gone }
     }
 
     fn of_hub(tombstone: HubTombstone, chain: Hash, note: Note, line: u64) -> Self {
         let HubTombstone { file, first_seq, last_seq, lines, log, .. } = tombstone;
+        let gone = Self::new(file, (first_seq, last_seq), chain, note, line);
+        Self { lines, bytes: log.bytes, ..gone }
+    }
+
+    fn new(file: String, seqs: (u64, u64), chain: Hash, note: Note, line: u64) -> Self {
+        let (first_seq, last_seq) = seqs;
         let (epochs, signature) = (Vec::new(), Cell::new(Signature::Bad(0)));
-        let (reason, bytes) = (None, log.bytes);
+        let (reason, lines, bytes) = (None, 0, 0);
         Self {
             file,
             first_seq,
