@@ -45,7 +45,7 @@ pub async fn activity(
         return Err(unknown());
     }
     let activity = state.ship.landing().activity(&server).ok_or_else(unknown)?;
-    Ok(Json(Answer::new(server, activity, caller.roles.may_search())))
+    Ok(Json(Answer::new(server, Activity::clone(&activity), caller.roles.may_search())))
 }
 
 impl Answer {

@@ -119,7 +119,7 @@ struct Entry {
     requests: Arc<Semaphore>,
     shippers: Mutex<Shippers>,
     /// The newest activity of its database server that a shipper sent. Not on the disk.
-    activity: Mutex<Option<Activity>>,
+    activity: Mutex<Option<Arc<Activity>>>,
     /// When generations may begin.
     forks_from: Instant,
     /// Readable without waiting for a request.
@@ -364,7 +364,7 @@ impl Landing {
 
     /// What the database server of an origin was doing when its shipper last said so.
     #[must_use]
-    pub fn activity(&self, origin: &Origin) -> Option<Activity> {
+    pub fn activity(&self, origin: &Origin) -> Option<Arc<Activity>> {
         let origins = self.shared.origins.read().unwrap_or_else(PoisonError::into_inner);
         origins.get(origin)?.activity.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -438,8 +438,9 @@ impl Entry {
 
     /// A shipper without an account says nothing about the one that another one knows.
     fn note_activity(&self, activity: Option<Activity>) {
-        if activity.is_some() {
-            *self.activity.lock().unwrap_or_else(PoisonError::into_inner) = activity;
+        if let Some(activity) = activity {
+            let mut newest = self.activity.lock().unwrap_or_else(PoisonError::into_inner);
+            *newest = Some(Arc::new(activity));
         }
     }
 
