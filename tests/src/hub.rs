@@ -1,15 +1,18 @@
-//! A hub and shippers as processes, and a client of the hub's API.
+//! A hub and shippers as processes, and a client of the hub's API. The processes are in groups of
+//! their own, so that Ctrl-C reaches their owner alone, and they end with it, however it ends.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader};
 use std::net::SocketAddr;
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, kill_process, set_parent_process_death_signal};
 use serde_json::Value;
 
 use crate::log::{Line, TagCounter};
@@ -19,7 +22,7 @@ use crate::{build_directory, wait};
 /// Longest time for one request.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A process that ends with its owner.
+/// A process that ends with its owner, and with the thread that has started it.
 #[derive(Debug)]
 pub struct Process {
     name: &'static str,
@@ -28,6 +31,12 @@ pub struct Process {
 
 impl Process {
     fn start(name: &'static str, command: &mut Command) -> Result<Self> {
+        command.process_group(0);
+        // SAFETY: between fork and exec only async-signal-safe calls are allowed; this closure
+        // makes one system call (prctl) and touches no memory of the parent.
+        unsafe {
+            command.pre_exec(|| Ok(set_parent_process_death_signal(Some(Signal::TERM))?));
+        }
         let child = command.spawn().with_context(|| format!("starting {command:?}"))?;
         Ok(Self { name, child })
     }
@@ -82,12 +91,25 @@ fn hub_command() -> Command {
     Command::new(build_directory().join("bin/tacho-hub"))
 }
 
+/// The rest of the line that a hub prints, from a mark on.
+fn printed(lines: &Receiver<String>, directory: &Path, mark: &str) -> Result<String> {
+    while let Ok(line) = lines.recv_timeout(wait::DEADLINE) {
+        if let Some(at) = line.find(mark) {
+            return Ok(line[at..].trim().to_owned());
+        }
+    }
+    let messages = fs::read_to_string(directory.join("hub.err"))?;
+    bail!("the hub prints no {mark}: {messages}")
+}
+
 /// A hub.
 #[derive(Debug)]
 pub struct Hub {
     process: Process,
     address: SocketAddr,
     data: PathBuf,
+    /// What it prints.
+    lines: Receiver<String>,
 }
 
 impl Hub {
@@ -106,6 +128,15 @@ impl Hub {
     pub fn start_with(directory: &Path, environment: &[(&str, &OsStr)]) -> Result<Self> {
         fs::create_dir_all(directory)?;
         Self::start_at(directory, "127.0.0.1:0", environment)
+    }
+
+    /// The same at an address.
+    ///
+    /// # Errors
+    /// It does not start.
+    pub fn start_on(directory: &Path, listen: &str) -> Result<Self> {
+        fs::create_dir_all(directory)?;
+        Self::start_at(directory, listen, &[])
     }
 
     /// Starts it again at the same address, after it was stopped or killed, without variables.
@@ -127,19 +158,25 @@ impl Hub {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(messages);
         let mut process = Process::start("tacho-hub", &mut command)?;
         let stdout = process.child.stdout.take().context("its output")?;
-        let mut lines = BufReader::new(stdout).lines();
-        let address = loop {
-            let Some(line) = lines.next().transpose()? else {
-                let messages = fs::read_to_string(directory.join("hub.err"))?;
-                bail!("the hub did not start: {messages}");
-            };
-            if let Some((_, address)) = line.split_once("listening on http://") {
-                break address.trim().parse()?;
-            }
-        };
+        let (send, lines) = channel();
         // A pipe that is not read would stop it when it is full.
-        std::thread::spawn(move || lines.for_each(drop));
-        Ok(Self { process, address, data })
+        std::thread::spawn(move || {
+            for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+                // There may be no receiver left.
+                let _ = send.send(line);
+            }
+        });
+        let url = printed(&lines, directory, "http://")?;
+        let address = url["http://".len()..].parse()?;
+        Ok(Self { process, address, data, lines })
+    }
+
+    /// The one-time link to sign in, which a first start prints. It is given once.
+    ///
+    /// # Errors
+    /// It prints none.
+    pub fn sign_in_link(&self) -> Result<String> {
+        printed(&self.lines, self.data.parent().context("a directory")?, &self.url())
     }
 
     /// The process.

@@ -8,7 +8,6 @@
 //!    with `--check`, the hub's answers are compared with the logs, and the exit code says the
 //!    result.
 
-mod central;
 mod check;
 mod live;
 mod past;
@@ -24,10 +23,9 @@ use anyhow::{Context as _, Result, bail};
 use clap::Parser;
 use tacho_bench::stop::{Interrupted, Stop};
 use tacho_tests::claim::claim;
-use tacho_tests::hub::HubClient;
+use tacho_tests::hub::{Hub, HubClient, Process};
 use tacho_tests::product::Product;
 
-use central::{Hub, Process};
 use live::Live;
 use past::Server;
 
@@ -88,7 +86,6 @@ fn run(arguments: &Arguments) -> Result<bool> {
         None => tacho_tests::build_directory().join("demo"),
     };
     let _lock = claim(&directory, "hub")?;
-    fs::create_dir(directory.join("hub"))?;
     let stop = Stop::on_signals()?;
     let is_terminal = std::io::stdout().is_terminal();
     let is_check = arguments.check || !(is_terminal || arguments.open);
@@ -127,14 +124,14 @@ struct Demo {
 
 impl Demo {
     fn start(directory: &Path, listen: &str, mut servers: Vec<Server>, live: Live) -> Result<Self> {
-        let hub = Hub::start(&directory.join("hub"), listen)?;
+        let hub = Hub::start_on(&directory.join("hub"), listen)?;
         let mut shippers = Vec::new();
         for server in &mut servers {
             let name = server.name();
             shippers.push(hub.ship(server.log().directory(), name)?);
         }
         shippers.push(hub.ship(live.log_directory(), live::NAME)?);
-        let client = hub.client()?;
+        let client = hub.client("auditor")?;
         Ok(Self { servers, live, shippers, hub, client })
     }
 
@@ -237,7 +234,7 @@ impl Demo {
         for shipper in &mut self.shippers {
             shipper.stop()?;
         }
-        self.hub.stop()
+        self.hub.process().stop()
     }
 }
 
