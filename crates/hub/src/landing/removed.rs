@@ -62,31 +62,30 @@ impl Held {
 /// The log files of an origin that are not removed: by name, and by generation.
 pub type HeldFiles = BTreeMap<Stem, BTreeMap<u64, Held>>;
 
-impl Burial {
-    fn stem(&self) -> Option<Stem> {
-        self.tombstone.file.strip_suffix(".jsonl")?.parse().ok()
-    }
+/// The log file of a tombstone.
+#[must_use]
+pub fn stem_of(tombstone: &HubTombstone) -> Option<Stem> {
+    tombstone.file.strip_suffix(".jsonl")?.parse().ok()
 }
 
 impl Removed {
     /// Reads the tombstones in the directory of a generation.
     pub(super) fn read(directory: &Path) -> io::Result<Self> {
-        Self::read_while(directory, |_| true).map(|(removed, _)| removed)
+        Self::read_while(directory, |_| true)
     }
 
-    /// Reads them up to the first that is not wanted. Returns also where that begins.
-    fn read_while(directory: &Path, wanted: impl Fn(&Stem) -> bool) -> io::Result<(Self, u64)> {
+    /// Reads them up to the first that is not wanted.
+    fn read_while(directory: &Path, wanted: impl Fn(&Stem) -> bool) -> io::Result<Self> {
         let mut removed = Self::default();
         let file = match File::open(directory.join(HUB_REMOVED_FILE)) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok((removed, 0)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(removed),
             file => file?,
         };
         let mut entries = Entries::new(BufReader::new(file));
         while let Some(entry) = entries.next_entry()? {
             match entry.meaning {
                 Some(Meaning::HubTombstone(tombstone, _)) => {
-                    let stem = tombstone.file.strip_suffix(".jsonl").map(str::parse::<Stem>);
-                    let Some(Ok(stem)) = stem else { continue };
+                    let Some(stem) = stem_of(&tombstone) else { continue };
                     if !wanted(&stem) {
                         break;
                     }
@@ -101,8 +100,7 @@ impl Removed {
                 _ => removed.bytes = entries.whole_bytes(),
             }
         }
-        let bytes = removed.bytes;
-        Ok((removed, bytes))
+        Ok(removed)
     }
 
     pub(super) fn has(&self, name: &FileName) -> bool {
@@ -152,7 +150,7 @@ impl Removed {
         file.seek(SeekFrom::Start(self.bytes))?;
         let (mut bytes, mut last, mut parts) = (Vec::new(), self.last, Vec::new());
         for burial in burials {
-            let Some(stem) = burial.stem() else { continue };
+            let Some(stem) = stem_of(&burial.tombstone) else { continue };
             let tombstone = HubTombstone { previous: last, time_s, ..burial.tombstone.clone() };
             let note = note::sign(&tombstone.to_text(), key.root().origin(), key);
             bytes.extend_from_slice(burial.epoch.as_deref().unwrap_or_default());
@@ -179,11 +177,11 @@ impl Replica {
         is_shared: impl Fn(&FileName) -> bool,
     ) -> io::Result<Removed> {
         let is_wanted = |stem: &Stem| is_shared(&FileName::Lines(stem.clone()));
-        let (removed, bytes) = Removed::read_while(&self.path(), is_wanted)?;
-        if bytes > 0 {
+        let removed = Removed::read_while(&self.path(), is_wanted)?;
+        if removed.bytes > 0 {
             let mut copy = File::create_new(target.join(HUB_REMOVED_FILE))?;
             let source = File::open(self.path().join(HUB_REMOVED_FILE))?;
-            io::copy(&mut io::Read::take(source, bytes), &mut copy)?;
+            io::copy(&mut io::Read::take(source, removed.bytes), &mut copy)?;
             copy.sync_all()?;
         }
         Ok(removed)
@@ -272,7 +270,7 @@ fn tombstones(directory: &Path, stems: &BTreeSet<Stem>) -> io::Result<Vec<(Stem,
     let mut entries = Entries::new(BufReader::new(file));
     while let Some(entry) = entries.next_entry()? {
         let Some(Meaning::HubTombstone(tombstone, _)) = entry.meaning else { continue };
-        let stem = tombstone.file.strip_suffix(".jsonl").and_then(|stem| stem.parse().ok());
+        let stem = stem_of(&tombstone);
         found.extend(stem.filter(|stem| stems.contains(stem)).map(|stem| (stem, *tombstone)));
     }
     Ok(found)

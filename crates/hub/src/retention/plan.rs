@@ -13,10 +13,10 @@ use tacho_ship::protocol::{FileName, Origin, Stem};
 use tacho_store::Position;
 
 use super::burial::Due;
+use super::forecast::DAY_US;
 use crate::landing::removed::{Held, HeldFiles};
 use crate::verification::Seal;
 
-const DAY_US: i64 = 86_400_000_000;
 /// The time in the name of a log file: `audit-20261121T100000Z-000001`.
 const TIME: std::ops::Range<usize> = 6..22;
 

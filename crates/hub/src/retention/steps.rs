@@ -17,7 +17,7 @@ use crate::clock::now_us;
 use crate::data::DataDirectory;
 use crate::database::{Database, DatabaseError};
 use crate::landing::Landing;
-use crate::landing::removed::Burial;
+use crate::landing::removed::{Burial, stem_of};
 use crate::say::say;
 
 /// Why nothing more is removed now.
@@ -170,8 +170,7 @@ impl Steps {
         }
         self.go_on(Step::Forget)?;
         let keys = tombstones.iter().filter_map(|tombstone| {
-            let stem = tombstone.file.strip_suffix(".jsonl")?.parse().ok()?;
-            key(&tombstone.server.parse().ok()?, tombstone.generation, &stem)
+            key(&tombstone.server.parse().ok()?, tombstone.generation, &stem_of(tombstone)?)
         });
         let forgotten = self.store.forget(&keys.collect())?;
         self.go_on(Step::Unlink)?;
