@@ -261,7 +261,7 @@ impl FakeClock {
     }
 }
 
-/// The hub's clock is set an hour forward, then two back, while records arrive.
+/// The hub's clock is set an hour forward, two back, and ten years forward, while records arrive.
 #[test]
 fn a_hub_whose_clock_is_wrong_keeps_everything() {
     let mut scene = Scene::new(&OPTIONS);
@@ -290,6 +290,15 @@ fn a_hub_whose_clock_is_wrong_keeps_everything() {
         let before = state()["landed_seq"].as_u64();
         wait::until("records arrive", || state()["landed_seq"].as_u64() > before);
     }
+    // Ten years ahead every file is older than any retention, and some are not the newest.
+    clock.set("+315360000");
+    hub.run(&["retention", "set", "--server", SERVER, "--days", "30"]).expect("is set");
+    wait::until("retention waits for a clock that can be right", || {
+        let storage = client.get("/api/v1/storage", &[]).expect("an answer");
+        let servers = storage["servers"].as_array().expect("servers");
+        servers.iter().any(|it| it["server"] == SERVER && it["waits_for"] == "clock")
+    });
+    clock.set("+0");
     let tally = running.stop().expect("a tally");
     let summary = scene.finish(&tally, "clock");
     shipper.stop().expect("acknowledges the rest");

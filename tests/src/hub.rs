@@ -204,14 +204,19 @@ impl Hub {
     /// # Errors
     /// `tacho-hub token create` fails.
     pub fn token(&self, role: &str, server: Option<&str>) -> Result<String> {
-        let mut command = hub_command();
-        command.args(["token", "create", "--role", role]).arg("--data").arg(&self.data);
-        if let Some(server) = server {
-            command.args(["--server", server]);
-        }
-        let output = command.output()?;
+        let mut arguments = vec!["token", "create", "--role", role];
+        arguments.extend(server.iter().flat_map(|server| ["--server", server]));
+        Ok(self.run(&arguments)?.trim().to_owned())
+    }
+
+    /// Runs a subcommand of `tacho-hub` beside it; its output.
+    ///
+    /// # Errors
+    /// It fails.
+    pub fn run(&self, arguments: &[&str]) -> Result<String> {
+        let output = hub_command().args(arguments).arg("--data").arg(&self.data).output()?;
         ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        Ok(String::from_utf8(output.stdout)?.trim().to_owned())
+        Ok(String::from_utf8(output.stdout)?)
     }
 
     /// A client with a new token of that role.

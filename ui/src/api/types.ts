@@ -169,7 +169,7 @@ export interface ServerStorage {
   retention_is_default: boolean;
   needed_bytes: number | null;
   removed_files: number;
-  waits_for: "index" | "verification" | "alert" | null;
+  waits_for: "index" | "verification" | "alert" | "clock" | null;
 }
 
 export interface Storage {

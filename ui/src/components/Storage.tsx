@@ -22,6 +22,7 @@ const needed = (n: number | null) => (n === null ? "no limit" : bytes(n));
 const WAITS: Record<string, string> = {
   index: "the oldest file is due, and waits for the index",
   verification: "the oldest file is due, and waits for its verification",
+  clock: "nothing is removed before a server confirms the hub's clock",
   alert: "nothing is removed before the open alert is acknowledged",
 };
 

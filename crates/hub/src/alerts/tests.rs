@@ -66,7 +66,7 @@ fn a_condition_that_is_over_closes_its_alert_and_what_happened_stays() {
 }
 
 fn rules(shippers: &Shippers, now_us: i64) -> Vec<&'static str> {
-    let view = OriginView { generation: 1, files: 1, bytes: 1 };
+    let view = OriginView { generation: 1, files: 1, bytes: 1, newest_line: None };
     let origin = "db1".parse().unwrap();
     let moment = Moment {
         origin: &origin,

@@ -75,7 +75,6 @@ pub async fn metrics(
         }
     }
     for (name, help) in [
-        ("landed_seq", "Number of the last record that has landed."),
         ("verified_seq", "Number of the last record under a good signature."),
         ("unsealed_bytes", "Bytes of records that no frame covers."),
         ("lost_lines", "Records in which the recorder declares a loss."),
@@ -86,7 +85,6 @@ pub async fn metrics(
         for (origin, ..) in &origins {
             let Some(seal) = state.verification.seal(origin) else { continue };
             let value = match name {
-                "landed_seq" => seal.newest.map(|newest| newest.seq),
                 "verified_seq" => seal.checkpoint.map(|(seq, _)| seq),
                 "unsealed_bytes" => Some(seal.unsealed_bytes),
                 "lost_lines" => Some(seal.lost_lines),
@@ -118,12 +116,20 @@ impl Text {
 
     /// How far searches are behind.
     fn of_index(&mut self, servers: &[Server], caller: &Caller) {
-        self.head("indexed_seq", "gauge", "Number of the last record that searches find.");
-        self.head("lag_seconds", "gauge", "Age of records that searches do not find yet, at most.");
-        for server in servers.iter().filter(|server| caller.may_see(server.origin())) {
-            let (indexed_seq, lag_s) = server.indexed();
-            for (name, value) in [("indexed_seq", indexed_seq), ("lag_seconds", lag_s)] {
-                if let Some(value) = value {
+        type Value = fn(&Server) -> Option<f64>;
+        let metrics: [(&str, &str, Value); 3] = [
+            ("landed_seq", "Number of the last record that has landed.", Server::landed),
+            ("indexed_seq", "Number of the last record that searches find.", Server::indexed),
+            (
+                "lag_seconds",
+                "Age of records that searches do not find yet, at most.",
+                Server::lag_s,
+            ),
+        ];
+        for (name, help, value) in metrics {
+            self.head(name, "gauge", help);
+            for server in servers.iter().filter(|server| caller.may_see(server.origin())) {
+                if let Some(value) = value(server) {
                     self.value(name, server.origin().as_str(), value);
                 }
             }

@@ -11,8 +11,8 @@ use tacho_ship::protocol::{Origin, Problem};
 use super::{ApiError, Caller};
 use crate::clock::{Moment, rfc3339};
 use crate::database::DatabaseError;
-use crate::landing::OriginView;
 use crate::landing::shippers::Instance;
+use crate::landing::{NewestLine, OriginView};
 use crate::roles::Scope;
 use crate::state::AppState;
 use crate::tokens;
@@ -57,10 +57,22 @@ impl Server {
         &self.server
     }
 
-    /// The last record that searches find, and the age of those that they do not find yet, s.
+    /// Number of the last record that has landed.
     #[must_use]
-    pub fn indexed(&self) -> (Option<f64>, Option<f64>) {
-        (self.indexed_seq.map(|seq| seq as f64), self.lag_s)
+    pub fn landed(&self) -> Option<f64> {
+        self.landed_seq.map(|seq| seq as f64)
+    }
+
+    /// Number of the last record that searches find.
+    #[must_use]
+    pub fn indexed(&self) -> Option<f64> {
+        self.indexed_seq.map(|seq| seq as f64)
+    }
+
+    /// Age of the records that searches do not find yet, s.
+    #[must_use]
+    pub fn lag_s(&self) -> Option<f64> {
+        self.lag_s
     }
 }
 
@@ -139,8 +151,8 @@ fn server(
     now: Moment,
 ) -> Server {
     let state = state_word(view, seal.as_ref(), shipper, now);
-    let newest = seal.as_ref().and_then(|seal| seal.newest.as_ref());
-    let newest_us = newest.and_then(|newest| us_of(&newest.ts));
+    let newest = view.newest_line.as_ref();
+    let newest_us = newest.and_then(NewestLine::ts_us);
     let checkpoint = seal.as_ref().and_then(|seal| seal.checkpoint);
     Server {
         name: origin.to_string(),
@@ -148,7 +160,7 @@ fn server(
         state,
         generation: view.generation,
         records: seal.as_ref().map_or(0, |seal| seal.lines),
-        landed_seq: newest.map(|newest| newest.seq),
+        landed_seq: newest.map(|line| line.seq),
         indexed_seq: None,
         last_record_ts: newest_us.map(rfc3339),
         lag_s: None,

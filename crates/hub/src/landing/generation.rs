@@ -12,8 +12,9 @@ use tacho_ship::protocol::FileName;
 use tacho_ship::protocol::answers::NewGeneration;
 
 use super::Refusal;
+use super::names::{UNFINISHED, files, generations, remove_unfinished};
 use super::removed::Removed;
-use super::replica::{Replica, UNFINISHED, files, generations, make, remove_unfinished};
+use super::replica::{Replica, make};
 use super::space::sync_directory;
 use crate::say::say;
 
@@ -71,7 +72,8 @@ impl Replica {
         write_json(&self.root, &format!("{next}.json"), &beginning)?;
         std::fs::rename(&unfinished, self.root.join(next.to_string()))?;
         self.enter(next, offsets, removed);
-        self.sync_name()
+        self.sync_name()?;
+        self.see_newest_line()
     }
 }
 

@@ -10,7 +10,9 @@
 //! | [`removed`] | files that retention has removed |
 //! | `shippers` | which shippers are alive, and their heartbeats |
 //! | `space` | free space of the disk |
+//! | `names` | names of generations and files |
 //! | `newest` | the newest checkpoint of a replica |
+//! | `newest_line` | number and time of the last line |
 //! | [`feed`] | tells other parts of the hub what has landed |
 //! | [`incident`] | what an operator has to know |
 //! | [`refusal`] | why a request was refused |
@@ -25,7 +27,9 @@ mod ends;
 pub mod feed;
 mod generation;
 pub mod incident;
+mod names;
 mod newest;
+mod newest_line;
 pub mod refusal;
 pub mod removed;
 mod replica;
@@ -53,9 +57,11 @@ pub use body::{Coding, unpacked_bytes};
 pub use feed::{Feed, Landed, Subscription};
 pub use generation::{Beginning, beginnings};
 pub use incident::{Incident, OnIncident};
+pub use names::generations;
+pub use newest_line::NewestLine;
 pub use refusal::Refusal;
+pub use replica::Put;
 use replica::Replica;
-pub use replica::{Put, generations};
 use shippers::Shippers;
 pub use space::free_bytes;
 
@@ -149,6 +155,8 @@ pub struct OriginView {
     pub files: usize,
     /// Their bytes.
     pub bytes: u64,
+    /// The last line that is whole.
+    pub newest_line: Option<NewestLine>,
 }
 
 impl Landing {

@@ -19,7 +19,8 @@ use tacho_chain::note;
 use tacho_chain::sidecar::{Entries, Meaning};
 use tacho_ship::protocol::{Before, FileName, Origin, Stem, Stored};
 
-use super::replica::{Put, Replica, files, generations};
+use super::names::{files, generations};
+use super::replica::{Put, Replica};
 use super::space::sync_directory;
 use super::{Landing, Refusal};
 

@@ -12,6 +12,8 @@ use tacho_ship::protocol::{
 };
 
 use super::ends::Appending;
+use super::names::{UNFINISHED, files, generations, remove_unfinished};
+use super::newest_line::NewestLine;
 use super::removed::Removed;
 use super::space::{free_bytes, sync_directory};
 use super::{Incident, Landed, OriginView, Refusal, newest};
@@ -24,8 +26,6 @@ const HANDLES_MAX: usize = 3;
 /// generations: the hub has their names in memory.
 const FILES_MAX: usize = 400_000;
 const COMPARE_BYTES: usize = 64 << 10;
-/// Begins the names of what is not complete yet. No file of a log begins like this.
-pub(super) const UNFINISHED: &str = ".unfinished-";
 
 /// A request to store bytes.
 #[derive(Clone, Debug)]
@@ -53,6 +53,8 @@ pub struct Replica {
     /// The newest one is the last.
     handles: Vec<(FileName, File)>,
     bytes: u64,
+    /// The last line that is whole.
+    newest_line: Option<NewestLine>,
     /// Files of former generations that got bytes there.
     former_files: usize,
     /// Files that got nothing in the current generation.
@@ -79,6 +81,7 @@ impl Replica {
             offsets: BTreeMap::new(),
             handles: Vec::new(),
             bytes: 0,
+            newest_line: None,
             former_files: 0,
             inherited: BTreeSet::new(),
             incidents: Vec::new(),
@@ -91,6 +94,7 @@ impl Replica {
         let is_here = |name: &FileName, length: u64| length > 0 && !replica.removed.has(name);
         replica.offsets = files.filter(|(name, length)| is_here(name, *length)).collect();
         replica.bytes = replica.offsets.values().sum();
+        replica.see_newest_line()?;
         Ok(replica)
     }
 
@@ -128,6 +132,7 @@ impl Replica {
         self.former_files = self.own_files();
         self.inherited = offsets.keys().cloned().collect();
         self.offsets = offsets;
+        self.newest_line = None;
         self.is_unsynced = true;
         self.close_all();
     }
@@ -178,7 +183,26 @@ impl Replica {
     }
 
     pub fn view(&self) -> OriginView {
-        OriginView { generation: self.generation, files: self.offsets.len(), bytes: self.bytes }
+        OriginView {
+            generation: self.generation,
+            files: self.offsets.len(),
+            bytes: self.bytes,
+            newest_line: self.newest_line.clone(),
+        }
+    }
+
+    fn newest_log(&self) -> Option<&FileName> {
+        self.offsets.keys().rfind(|name| matches!(name, FileName::Lines(_)))
+    }
+
+    /// Reads the last line that is whole. A new file may have none yet: then the one that is known
+    /// stays.
+    pub(super) fn see_newest_line(&mut self) -> io::Result<()> {
+        let Some(name) = self.newest_log().cloned() else { return Ok(()) };
+        let length = self.offset(&name);
+        let newest_line = NewestLine::in_file(self.handle(&name)?, length)?;
+        self.newest_line = newest_line.or(self.newest_line.take());
+        Ok(())
     }
 
     /// What a file has.
@@ -327,6 +351,9 @@ impl Replica {
         self.inherited.remove(name);
         self.offsets.insert(name.clone(), offset + bytes.len() as u64);
         self.bytes += bytes.len() as u64;
+        if Some(name) == self.newest_log() {
+            self.see_newest_line()?;
+        }
         Ok(())
     }
 
@@ -442,52 +469,4 @@ pub fn make(directory: &Path) -> io::Result<()> {
         DataError::Io { source, .. } => source,
         error @ DataError::Busy(_) => io::Error::other(error),
     })
-}
-
-/// Removes what a generation that could not begin has left: its links to files of the former one.
-pub fn remove_unfinished(root: &Path) -> io::Result<()> {
-    for name in names_in(root)?.into_iter().filter(|name| name.starts_with(UNFINISHED)) {
-        let path = root.join(name);
-        if path.symlink_metadata()?.is_dir() {
-            std::fs::remove_dir_all(path)?;
-        } else {
-            std::fs::remove_file(path)?;
-        }
-    }
-    Ok(())
-}
-
-/// The generations of an origin, oldest first.
-pub fn generations(root: &Path) -> io::Result<Vec<u64>> {
-    let names = names_in(root)?;
-    let number = |name: String| name.parse::<u64>().ok().filter(|n| n.to_string() == name);
-    let mut generations: Vec<u64> = names.into_iter().filter_map(number).collect();
-    generations.sort_unstable();
-    Ok(generations)
-}
-
-/// The files of a generation and their lengths.
-pub fn files(directory: &Path) -> io::Result<BTreeMap<FileName, u64>> {
-    let mut files = BTreeMap::new();
-    for name in names_in(directory)? {
-        if name.starts_with(UNFINISHED) {
-            std::fs::remove_file(directory.join(name))?;
-        } else if let Ok(file) = name.parse::<FileName>() {
-            let metadata = directory.join(name).symlink_metadata()?;
-            if metadata.is_file() {
-                files.insert(file, metadata.len());
-            }
-        }
-    }
-    Ok(files)
-}
-
-fn names_in(directory: &Path) -> io::Result<Vec<String>> {
-    let entries = match std::fs::read_dir(directory) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        entries => entries?,
-    };
-    entries
-        .filter_map(|entry| entry.map(|entry| entry.file_name().into_string().ok()).transpose())
-        .collect()
 }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use tacho_ship::protocol::{HEARTBEAT_S, HEARTBEATS_MISSED, Heartbeat};
 
 use super::Refusal;
-use super::replica::UNFINISHED;
+use super::names::UNFINISHED;
 use crate::clock::Moment;
 
 /// Instances that are remembered: a client could invent them.
@@ -122,6 +122,11 @@ impl Shippers {
             self.instances.iter().find(|(name, other)| is_other(name) && !other.is_gone(now))?;
         let heartbeat = other.heartbeat.as_ref();
         Some(heartbeat.map_or_else(|| name.clone(), |(heartbeat, _)| heartbeat.host.clone()))
+    }
+
+    /// The last heartbeat of each.
+    pub fn heartbeats(&self) -> impl Iterator<Item = &Heartbeat> {
+        self.instances.values().filter_map(|it| it.heartbeat.as_ref()).map(|(it, _)| it)
     }
 
     /// The one that was heard of last.

@@ -11,8 +11,8 @@ use tacho_chain::sidecar::{Entries, Meaning};
 use tacho_chain::verify::State;
 use tacho_ship::protocol::{BEFORE_BYTES, FileName, Origin, Stem};
 
+use crate::landing::NewestLine;
 use crate::landing::removed::Burial;
-use crate::verification::Newest;
 
 const BUFFER_BYTES: usize = 256 << 10;
 /// How much of a line has its number.
@@ -49,7 +49,7 @@ impl Lines {
             self.head.extend_from_slice(&piece[..piece.len().min(room)]);
             if piece.ends_with(b"\n") {
                 self.count += 1;
-                if let Some(line) = Newest::of(&self.head) {
+                if let Some(line) = NewestLine::of(&self.head) {
                     self.first_seq.get_or_insert(line.seq);
                     self.last_seq = line.seq;
                 }

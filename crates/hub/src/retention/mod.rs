@@ -14,6 +14,7 @@
 //! | module | what it owns |
 //! |---|---|
 //! | [`settings`] | how long the log of each server is kept |
+//! | [`clock`] | whether the hub's clock can be right |
 //! | [`plan`] | which files are due |
 //! | [`burial`] | what a tombstone says about a file |
 //! | [`steps`] | the steps |
@@ -22,6 +23,7 @@
 //! | [`storage`] | what each log needs of the disk |
 
 pub mod burial;
+pub mod clock;
 pub mod forecast;
 pub mod plan;
 pub mod settings;

@@ -13,6 +13,7 @@ use tacho_ship::protocol::{FileName, Origin, Stem};
 use tacho_store::Position;
 
 use super::burial::Due;
+use super::clock::Clock;
 use super::forecast::DAY_US;
 use crate::landing::removed::{Held, HeldFiles};
 use crate::verification::Seal;
@@ -29,6 +30,8 @@ pub enum Wait {
     Verification,
     /// An alert says that the log was changed, and is not acknowledged.
     Alert,
+    /// No server confirms the hub's clock.
+    Clock,
 }
 
 impl Wait {
@@ -39,6 +42,7 @@ impl Wait {
             Self::Index => "index",
             Self::Verification => "verification",
             Self::Alert => "alert",
+            Self::Clock => "clock",
         }
     }
 }
@@ -59,6 +63,8 @@ pub struct Log<'a> {
     pub has_line: &'a dyn Fn(u64, &Stem, u64) -> io::Result<bool>,
     /// An alert forbids to remove anything.
     pub is_held: bool,
+    /// The hub's clock.
+    pub clock: Clock,
     /// The retention; 0: for ever.
     pub days: u64,
 }
@@ -77,13 +83,13 @@ impl Log<'_> {
     ///
     /// # Errors
     /// A file cannot be read.
-    pub fn plan(&self, now_us: i64, most: usize) -> io::Result<Plan> {
+    pub fn plan(&self, most: usize) -> io::Result<Plan> {
         let mut plan = Plan::default();
         if self.days == 0 {
             return Ok(plan);
         }
         let days_us = DAY_US.saturating_mul(i64::try_from(self.days).unwrap_or(i64::MAX));
-        let limit_us = now_us.saturating_sub(days_us);
+        let limit_us = self.clock.now_us.saturating_sub(days_us);
         // It grows, and the next start of the recorder continues it.
         let is_current = |(_, copies): &(&Stem, &_)| has(copies, self.generation);
         let newest = self.held.iter().rfind(is_current).map(|(stem, _)| stem);
@@ -100,6 +106,10 @@ impl Log<'_> {
                 }
             };
             if newest_us > limit_us {
+                break;
+            }
+            if !self.clock.is_confirmed {
+                plan.wait = Some(Wait::Clock);
                 break;
             }
             if self.is_held {
@@ -208,6 +218,7 @@ mod tests {
         positions: BTreeMap<(u64, String), Position>,
         sealed: &'static str,
         is_held: bool,
+        is_clock_confirmed: bool,
         days: u64,
     }
 
@@ -217,6 +228,7 @@ mod tests {
             positions: BTreeMap::new(),
             sealed: STEMS[3],
             is_held: false,
+            is_clock_confirmed: true,
             days: 30,
         };
         for (stem, age) in STEMS.into_iter().zip(ages) {
@@ -232,7 +244,7 @@ mod tests {
         fn plan(&self, generation: u64) -> (usize, Option<Wait>) {
             let origin = "db1".parse().unwrap();
             let sealed = Some(self.sealed.to_owned());
-            let seal = Seal::of(generation, &Report::default(), sealed, None, 0, 0);
+            let seal = Seal::of(generation, &Report::default(), sealed, 0, 0);
             let plan = Log {
                 origin: &origin,
                 generation,
@@ -243,9 +255,10 @@ mod tests {
                 },
                 has_line: &|_, _, offset| Ok(offset < 9),
                 is_held: self.is_held,
+                clock: Clock { now_us: NOW_US, is_confirmed: self.is_clock_confirmed },
                 days: self.days,
             };
-            let plan = plan.plan(NOW_US, 3).unwrap();
+            let plan = plan.plan(3).unwrap();
             (plan.due.len(), plan.wait)
         }
 
@@ -279,6 +292,9 @@ mod tests {
         let held = Case { is_held: true, ..case([50, 40, 31, 0]) };
         assert_eq!(held.plan(1), (0, Some(Wait::Alert)));
         assert_eq!(Case { is_held: true, ..case([9, 9, 9, 9]) }.plan(1), (0, None));
+        let unconfirmed = |ages| Case { is_clock_confirmed: false, ..case(ages) }.plan(1);
+        assert_eq!(unconfirmed([50, 40, 31, 0]), (0, Some(Wait::Clock)));
+        assert_eq!(unconfirmed([9, 9, 9, 9]), (0, None));
     }
 
     #[test]

@@ -19,9 +19,9 @@ use super::steps::{RetentionError, key};
 use crate::clock::{now_us, rfc3339};
 use crate::data::DataDirectory;
 use crate::database::Database;
+use crate::landing::NewestLine;
 use crate::landing::removed::HeldFiles;
 use crate::landing::{Landing, free_bytes};
-use crate::verification::Newest;
 
 /// How much of a line has its time.
 const HEAD_BYTES: u64 = 256;
@@ -254,5 +254,5 @@ fn disk_bytes<'a>(copies: impl Iterator<Item = (std::path::PathBuf, &'a Stem)>) 
 fn first_ts(path: &Path) -> Option<String> {
     let mut head = Vec::new();
     File::open(path).ok()?.take(HEAD_BYTES).read_to_end(&mut head).ok()?;
-    Newest::of(&head).map(|line| line.ts)
+    NewestLine::of(&head).map(|line| line.ts)
 }

@@ -9,11 +9,11 @@ use std::time::{Duration, Instant};
 
 use tacho_ship::protocol::{Origin, Stem};
 
+use super::clock::Clock;
 use super::plan::{Log, Plan, Wait, has_line};
 use super::settings::{self, Settings};
 use super::steps::{RetentionError, Steps, key};
 use super::storage::Waits;
-use crate::clock::now_us;
 use crate::database::DatabaseError;
 use crate::landing::OriginView;
 use crate::say::say;
@@ -95,7 +95,9 @@ impl Work {
             }
             if next_look <= Instant::now() {
                 let result = self.look(stopped);
-                let is_waiting = hold(&self.waits).values().any(|wait| *wait != Wait::Alert);
+                let is_waiting = hold(&self.waits)
+                    .values()
+                    .any(|wait| !matches!(wait, Wait::Alert | Wait::Clock));
                 let pause = if is_waiting || result.is_err() { WAITING } else { INTERVAL };
                 next_look = Instant::now() + pause;
                 match result {
@@ -128,8 +130,9 @@ impl Work {
         loop {
             let mut due = Vec::new();
             let mut waits = BTreeMap::new();
+            let clock = Clock::read(&self.steps.landing);
             for (origin, view, _) in self.steps.landing.origins() {
-                let plan = self.plan(&origin, &view, &settings)?;
+                let plan = self.plan(&origin, &view, &settings, clock)?;
                 due.extend(plan.due);
                 waits.extend(plan.wait.map(|wait| (origin, wait)));
             }
@@ -149,6 +152,7 @@ impl Work {
         origin: &Origin,
         view: &OriginView,
         settings: &Settings,
+        clock: Clock,
     ) -> Result<Plan, RetentionError> {
         let error = |source| RetentionError::Replica { origin: origin.clone(), source };
         let Steps { landing, store, data, database, .. } = &self.steps;
@@ -165,9 +169,10 @@ impl Work {
                 has_line(&data.generation(origin, generation), stem, offset)
             },
             is_held: is_held(database, origin)?,
+            clock,
             days: settings.days(origin),
         };
-        log.plan(now_us(), TOGETHER_MAX).map_err(error)
+        log.plan(TOGETHER_MAX).map_err(error)
     }
 }
 

@@ -30,7 +30,7 @@ use crate::database::{Database, DatabaseError};
 use crate::landing::feed::Interrupter;
 use crate::landing::{Landed, Subscription};
 use crate::say::say;
-pub use seal::{Newest, Seal, SealState};
+pub use seal::{Seal, SealState};
 use view::View;
 
 /// Most bytes of one origin that are read before the others' turn.
@@ -331,10 +331,9 @@ fn step(
         followed.next_restart = followed.next_restart.max(now + pause);
     }
     let sealed = followed.follower.sealed();
-    let newest = view.newest_line()?;
     let unsealed_bytes = view.unsealed_bytes(sealed.as_ref());
     let sealed = sealed.map(|sealed| sealed.stem);
-    let seal = Seal::of(followed.generation, &report, sealed, newest, unsealed_bytes, now_us());
+    let seal = Seal::of(followed.generation, &report, sealed, unsealed_bytes, now_us());
     Ok(settle(followed, seal))
 }
 

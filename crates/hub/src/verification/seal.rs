@@ -46,27 +46,6 @@ impl SealState {
     }
 }
 
-/// The last line that has landed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Newest {
-    /// Its number.
-    pub seq: u64,
-    /// Its time, as it is in the line.
-    pub ts: String,
-}
-
-impl Newest {
-    /// From the beginning of a line of version 1.
-    #[must_use]
-    pub fn of(line: &[u8]) -> Option<Self> {
-        let line = String::from_utf8_lossy(line);
-        let rest = line.strip_prefix(r#"{"v":1,"seq":"#)?;
-        let (seq, rest) = rest.split_once(r#","ts":""#)?;
-        let (ts, _) = rest.split_once('"')?;
-        Some(Self { seq: seq.parse().ok()?, ts: ts.to_owned() })
-    }
-}
-
 /// The state of one origin.
 #[derive(Clone, Debug)]
 pub struct Seal {
@@ -88,8 +67,6 @@ pub struct Seal {
     pub checkpoint_note: Option<String>,
     /// `seq` of the last line in a frame.
     pub sealed_seq: u64,
-    /// The last line that has landed.
-    pub newest: Option<Newest>,
     /// Lines in frames.
     pub lines: u64,
     /// `lost` lines.
@@ -117,7 +94,6 @@ impl Seal {
         generation: u64,
         report: &Report,
         sealed_stem: Option<String>,
-        newest: Option<Newest>,
         unsealed_bytes: u64,
         now_us: i64,
     ) -> Self {
@@ -138,7 +114,6 @@ impl Seal {
             checkpoint: checkpoint.map(|(checkpoint, _)| (checkpoint.seq, checkpoint.time_s)),
             checkpoint_note: checkpoint.map(|(_, note)| note.clone()),
             sealed_seq: report.last_seq,
-            newest,
             lines: report.lines,
             lost_lines: report.lost_lines,
             gaps: gaps as u64,
@@ -169,18 +144,4 @@ fn states(report: &Report) -> BTreeMap<String, State> {
         *worst = finding.state.max(*worst);
     }
     states
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_newest_line_is_read_from_its_beginning() {
-        let line = br#"{"v":1,"seq":17,"ts":"2026-11-21T03:03:07.599976+00:00","event":"lost"}"#;
-        let newest = Newest::of(line).unwrap();
-        assert_eq!((newest.seq, newest.ts.as_str()), (17, "2026-11-21T03:03:07.599976+00:00"));
-        assert_eq!(Newest::of(b"{}"), None);
-        assert_eq!(Newest::of(b"\xff"), None);
-    }
 }

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, BufReader, Read, Seek as _, SeekFrom};
-use std::os::unix::fs::FileExt as _;
 use std::path::PathBuf;
 
 use tacho_chain::HUB_REMOVED_FILE;
@@ -11,14 +10,6 @@ use tacho_chain::key::VerifierKey;
 use tacho_chain::sidecar::{Entries, Meaning};
 use tacho_chain::verify::{Directory, GrowingDirectory, Sealed};
 use tacho_ship::protocol::FileName;
-
-use super::Newest;
-
-/// How much of a line is read for its number and time.
-const HEAD_BYTES: usize = 256;
-/// How far back the beginning of a line is looked for: longer than any line of a recorder.
-const LINE_BYTES_MAX: u64 = 64 << 20;
-const BUFFER_BYTES: usize = 64 << 10;
 
 /// One moment of a generation.
 pub struct View<'a> {
@@ -51,19 +42,6 @@ impl<'a> View<'a> {
         Ok(None)
     }
 
-    /// The last line that is whole.
-    pub fn newest_line(&self) -> io::Result<Option<Newest>> {
-        let mut logs = self.lengths.keys().filter(|name| matches!(name, FileName::Lines(_)));
-        let Some(name) = logs.next_back() else { return Ok(None) };
-        let file = File::open(self.directory.join(name.to_string()))?;
-        let newline = |before| newline_before(&file, before);
-        let Some(end) = newline(self.lengths[name])? else { return Ok(None) };
-        let begin = newline(end)?.map_or(0, |at| at + 1);
-        let mut head = vec![0; usize::try_from(end - begin).unwrap_or(HEAD_BYTES).min(HEAD_BYTES)];
-        file.read_exact_at(&mut head, begin)?;
-        Ok(Newest::of(&head))
-    }
-
     /// Bytes of lines behind the last frame.
     pub fn unsealed_bytes(&self, sealed: Option<&Sealed>) -> u64 {
         let bytes = |(name, length): (&FileName, &u64)| {
@@ -78,22 +56,6 @@ impl<'a> View<'a> {
         };
         self.lengths.iter().map(bytes).sum()
     }
-}
-
-/// The offset of the last newline before another offset.
-fn newline_before(file: &File, before: u64) -> io::Result<Option<u64>> {
-    let mut buffer = vec![0; BUFFER_BYTES];
-    let mut end = before;
-    while end > 0 && before - end < LINE_BYTES_MAX {
-        let begin = end.saturating_sub(BUFFER_BYTES as u64);
-        let part = &mut buffer[..usize::try_from(end - begin).unwrap_or_default()];
-        file.read_exact_at(part, begin)?;
-        if let Some(at) = part.iter().rposition(|&byte| byte == b'\n') {
-            return Ok(Some(begin + at as u64));
-        }
-        end = begin;
-    }
-    Ok(None)
 }
 
 impl View<'_> {
@@ -153,25 +115,5 @@ impl GrowingDirectory for View<'_> {
         let chains = self.news.iter().filter_map(|name| name.parse().ok());
         let empty = chains.filter_map(|name| self.empty_file_of(&name));
         Ok(self.news.iter().cloned().chain(empty.map(|name| name.to_string())).collect())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_newest_line_may_be_long() {
-        let directory = tempfile::tempdir().unwrap();
-        let name = "audit-20261121T100000Z-000001.jsonl";
-        let line = |seq: u64, bytes: usize| {
-            let text = "é".repeat(bytes / 2);
-            format!("{{\"v\":1,\"seq\":{seq},\"ts\":\"2026\",\"sql\":\"{text}\"}}\n")
-        };
-        let text = line(1, 0) + &line(2, 3 << 20) + "{\"v\":1,\"seq\":3,\"ts\":\"2";
-        std::fs::write(directory.path().join(name), &text).unwrap();
-        let lengths = BTreeMap::from([(name.parse().unwrap(), text.len() as u64)]);
-        let view = View::new(directory.path().to_owned(), &lengths, &[]);
-        assert_eq!(view.newest_line().unwrap().map(|newest| newest.seq), Some(2));
     }
 }

@@ -120,7 +120,7 @@ fn storage() -> Value {
             "waits_for",
             nullable(word(
                 "what keeps the hub from removing a file that is due",
-                ["index", "verification", "alert"],
+                ["index", "verification", "alert", "clock"],
             )),
         ),
     ]);
