@@ -22,6 +22,7 @@ mod priority;
 mod recorder;
 mod rewrite;
 mod rewrite_calls;
+mod silence;
 mod supervisor;
 
 use std::ffi::{CStr, c_char};

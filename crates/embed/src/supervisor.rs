@@ -31,6 +31,7 @@ use crate::error_log;
 use crate::listener::{Candidate, Listener};
 use crate::outside::Outside;
 use crate::priority;
+use crate::silence::{Progress, SILENCE_US, is_silent};
 
 /// How long a server that is shutting down waits for a log that cannot be written, µs.
 const ENDING_TIMEOUT_US: i64 = 10_000_000;
@@ -38,8 +39,6 @@ const ENDING_TIMEOUT_US: i64 = 10_000_000;
 const LOOK_EVERY_MS: u64 = 100;
 /// Interval between checks of a silent recorder that writes, ms.
 const WATCH_EVERY_MS: i32 = 500;
-/// A recorder that sent nothing for this long hangs, µs. It sends a message every second.
-const SILENCE_US: i64 = 5_000_000;
 /// How much longer than its timeout a recorder may take to stop, µs.
 const STOP_GRACE_US: i64 = 2_000_000;
 /// How long to wait for another writer of the log before this is reported, µs.
@@ -82,9 +81,7 @@ struct Attached<'a> {
     figures: Figures,
     sent: Vec<Sent>,
     heard_us: i64,
-    /// The last stored beginning of a round, and since when it has not changed, µs of a monotonic
-    /// clock.
-    beat: (i64, i64),
+    progress: Progress,
     /// It has reported that it has the lock of the log.
     has_log: bool,
     is_silent: bool,
@@ -269,7 +266,7 @@ impl Supervisor {
             figures: Figures::default(),
             sent: Vec::new(),
             heard_us: sys::monotonic_us(),
-            beat: (0, sys::monotonic_us()),
+            progress: Progress::new(sys::monotonic_us()),
             has_log: false,
             is_silent: false,
             stop_us: None,
@@ -352,13 +349,6 @@ impl Supervisor {
         }
         Some(writer)
     }
-}
-
-/// Whether a recorder hangs, given the time since its last message and since the beginning of its
-/// last round, µs. It sleeps for the interval between rounds.
-fn is_silent(heard_us: i64, beat_us: i64, flush_interval_ms: u64) -> bool {
-    let interval_us = i64::try_from(flush_interval_ms.saturating_mul(1_000)).unwrap_or(i64::MAX);
-    heard_us > SILENCE_US || beat_us > SILENCE_US.saturating_add(interval_us)
 }
 
 fn report_close(closed: Result<(), FileError>) {
@@ -475,7 +465,7 @@ impl Attached<'_> {
                 }
                 ToServer::Attached => {
                     // Rounds begin here.
-                    self.beat = (0, self.heard_us);
+                    self.progress = Progress::new(self.heard_us);
                     let text = format!(
                         "the audit log is written by the recorder, process {pid}, from here on"
                     );
@@ -519,17 +509,11 @@ impl Attached<'_> {
     }
 
     /// A recorder that hangs is like a disk that hangs: statements wait. But this is reported.
-    ///
-    /// It sends messages on one thread and writes on another one: both are checked.
     fn look_at_silence(&mut self) {
         let now_us = sys::monotonic_us();
-        let beat_us = self.of.arena.shared().writer.0.heartbeat_us.load(Ordering::Relaxed);
-        if beat_us != self.beat.0 {
-            self.beat = (beat_us, now_us);
-        }
         let is_silent = is_silent(
             now_us - self.heard_us,
-            now_us - self.beat.1,
+            self.progress.look(&self.of.arena.shared().writer.0, now_us),
             self.of.control.setting(Setting::FlushIntervalMs),
         );
         if is_silent != self.is_silent {
@@ -551,20 +535,5 @@ impl Attached<'_> {
         let is_failing = is_silent || self.figures.is_failing;
         let Attached { of, ending, .. } = self;
         of.look_at_end(ending, is_failing);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_recorder_that_sends_messages_but_does_not_write_hangs() {
-        let later_us = SILENCE_US + 1;
-        assert!(!is_silent(SILENCE_US, SILENCE_US, 0));
-        assert!(is_silent(later_us, 0, 100));
-        assert!(is_silent(0, later_us + 100_000, 100));
-        assert!(!is_silent(0, later_us, 100), "it may be asleep");
-        assert!(!is_silent(0, i64::MAX, u64::MAX));
     }
 }
