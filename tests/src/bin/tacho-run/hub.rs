@@ -2,9 +2,6 @@
 //! every answered statement once.
 
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
@@ -18,8 +15,10 @@ use crate::RUN;
 /// Name of the server in the hub.
 const SERVER: &str = "run";
 /// Pause between two statements whose way is timed.
-const LAG_INTERVAL: Duration = Duration::from_millis(250);
+const LAG_INTERVAL: Duration = Duration::from_millis(50);
 const POLL_INTERVAL: Duration = Duration::from_millis(25);
+/// A statement may have an earlier time than the moment before it, where a clock is coarse.
+const CLOCK_STEP: Duration = Duration::from_millis(100);
 
 /// A hub, and a shipper for the log.
 pub struct Central {
@@ -52,27 +51,33 @@ impl Central {
         Ok(Self { hub, shipper, client })
     }
 
-    /// Starts to measure the time from a statement's answer to its search result.
-    pub fn measure_lag(&self, mut conn: Conn) -> Lag {
-        let stop = Arc::new(AtomicBool::new(false));
-        let client = self.client.clone();
-        let is_stopped = Arc::clone(&stop);
-        let thread = std::thread::spawn(move || {
-            let mut lags = Vec::new();
-            for number in 0_u64.. {
-                if is_stopped.load(Ordering::Relaxed) {
-                    break;
-                }
-                conn.query_drop(format!("SELECT 'lag-{number}-'"))?;
-                let answered = Instant::now();
-                wait_until_found(&client, &format!("\"lag-{number}-\""))?;
-                lags.push(answered.elapsed());
-                std::thread::sleep(LAG_INTERVAL);
+    /// Time from the answer of a statement to its search result.
+    pub fn time_way(&self, conn: &mut Conn, tag: &str) -> Result<Duration> {
+        let before = jiff::Timestamp::now() - CLOCK_STEP;
+        conn.query_drop(format!("SELECT '{tag}'"))?;
+        let answered = Instant::now();
+        // With its time: the search is not to be slower because of what was recorded before.
+        let (query, from) = (format!("\"{tag}\""), before.to_string());
+        let parameters = [("server", SERVER), ("q", &query), ("from", &from), ("limit", "1")];
+        loop {
+            let page = self.client.get("/api/v1/records", &parameters)?;
+            if page["records"].as_array().is_some_and(|records| !records.is_empty()) {
+                return Ok(answered.elapsed());
             }
-            lags.sort();
-            Ok(lags)
-        });
-        Lag { stop, thread }
+            std::thread::sleep(POLL_INTERVAL);
+        }
+    }
+
+    /// Times one statement after the other.
+    pub fn measure_lag(&self, conn: &mut Conn, duration: Duration) -> Result<Lags> {
+        let (begin, mut lags) = (Instant::now(), Vec::new());
+        while begin.elapsed() < duration || lags.is_empty() {
+            lags.push(self.time_way(conn, &format!("lag-{}-", lags.len()))?);
+            std::thread::sleep(LAG_INTERVAL);
+        }
+        lags.sort();
+        let at_ms = |per_cent: usize| lags[(lags.len() - 1) * per_cent / 100].as_millis() as u64;
+        Ok(Lags { p50_ms: at_ms(50), p99_ms: at_ms(99) })
     }
 
     /// Waits until the hub has the whole log, after the server has stopped, and searches it.
@@ -113,43 +118,10 @@ impl Central {
     }
 }
 
-fn wait_until_found(client: &HubClient, query: &str) -> Result<()> {
-    loop {
-        let parameters = [("server", SERVER), ("q", query), ("from", "-5m"), ("limit", "1")];
-        let page = client.get("/api/v1/records", &parameters)?;
-        if page["records"].as_array().is_some_and(|records| !records.is_empty()) {
-            return Ok(());
-        }
-        std::thread::sleep(POLL_INTERVAL);
-    }
-}
-
-/// A measurement that runs.
-pub struct Lag {
-    stop: Arc<AtomicBool>,
-    thread: JoinHandle<Result<Vec<Duration>>>,
-}
-
 /// From a statement's answer to its search result.
 pub struct Lags {
     /// Median, ms.
     pub p50_ms: u64,
     /// 99th percentile, ms.
     pub p99_ms: u64,
-}
-
-impl Lag {
-    /// Ends it.
-    pub fn stop(self) -> Result<Lags> {
-        self.stop.store(true, Ordering::Relaxed);
-        let lags = match self.thread.join() {
-            Ok(lags) => lags?,
-            Err(panic) => std::panic::resume_unwind(panic),
-        };
-        let at = |per_cent: usize| {
-            let at = lags.len().saturating_sub(1) * per_cent / 100;
-            lags.get(at).map(|lag| lag.as_millis() as u64).context("no statement was timed")
-        };
-        Ok(Lags { p50_ms: at(50)?, p99_ms: at(99)? })
-    }
 }

@@ -31,7 +31,7 @@ use tacho_tests::sysbench::{Report, Second, Sysbench};
 use tacho_tests::tagged::{self, Load, Tally};
 
 use crate::check::Expected;
-use crate::hub::Central;
+use crate::hub::{Central, Lags};
 use crate::summary::{Summary, grouped};
 
 /// Account of the load whose statements are counted.
@@ -41,6 +41,10 @@ const PAIRED_USER: &str = "paired";
 /// First part of the tagging client's ids.
 const RUN: &str = "run";
 const TAGGING_THREADS: u64 = 4;
+/// Transactions/s beside which the way to the hub is timed, and how many statements each has.
+const LAG_TRANSACTIONS: u64 = 250;
+const TRANSACTION_STATEMENTS: u64 = 20;
+const LAG_DURATION: Duration = Duration::from_secs(5);
 /// sysbench must outlive the last block by this much.
 const PAIRED_SPARE_S: u64 = 5;
 
@@ -107,15 +111,21 @@ fn run(arguments: &Arguments) -> Result<bool> {
         "recording oltp_read_write with {} connections for {} s, and the tagging client",
         arguments.threads, arguments.seconds
     ));
-    let lag = central.measure_lag(server.connect()?);
     let (report, tally) = record(&counted, product, &server, &mut conn)?;
-    let lags = lag.stop()?;
+    let caught_up = central.time_way(&mut conn, "caught-up")?;
+
+    let other = load.user(PAIRED_USER);
+    step(&format!(
+        "timing the way to a search result at {} statements/s",
+        grouped(LAG_TRANSACTIONS * TRANSACTION_STATEMENTS)
+    ));
+    let lags = measure_lag(&other, &central, &mut conn)?;
 
     step(&format!(
         "measuring the cost: {} pairs of {} ms without and with recording",
         arguments.pairs, arguments.block_ms
     ));
-    let measured = measure_cost(&load.user(PAIRED_USER), product, arguments, &mut conn)?;
+    let measured = measure_cost(&other, product, arguments, &mut conn)?;
 
     step("stopping the server and checking the log");
     let records_written = client::status_number(&mut conn, &product.status("records_written"))?;
@@ -138,6 +148,7 @@ fn run(arguments: &Arguments) -> Result<bool> {
         log_directory: &log_directory,
         findings: &findings,
         found: &found,
+        caught_up,
         lags: &lags,
         measured: &measured,
         complaints: product.complaints(&server),
@@ -210,6 +221,19 @@ fn show_progress(conn: &mut Conn, product: &Product, second: Second, tagged: u64
     Ok(())
 }
 
+/// The time from a statement to its search result, beside a load that leaves this machine time for
+/// server, recorder, shipper and hub.
+fn measure_lag(load: &Sysbench, central: &Central, conn: &mut Conn) -> Result<Lags> {
+    load.create_user(conn)?;
+    let load = load.clone().option(&format!("--rate={LAG_TRANSACTIONS}"));
+    // It outlives the last statement that is timed.
+    let mut sysbench = load.seconds(LAG_DURATION.as_secs() + 2).start_quietly()?;
+    let lags = central.measure_lag(conn, LAG_DURATION)?;
+    let status = sysbench.wait()?;
+    ensure!(status.success(), "sysbench: {status}");
+    Ok(lags)
+}
+
 fn measure_cost(
     load: &Sysbench,
     product: &Product,
@@ -222,7 +246,6 @@ fn measure_cost(
         block: Duration::from_millis(arguments.block_ms),
         settle: Duration::from_millis(250),
     };
-    load.create_user(conn)?;
     let seconds = plan.duration().as_secs() + 1 + PAIRED_SPARE_S;
     let mut sysbench = load.clone().seconds(seconds).start_quietly()?;
     std::thread::sleep(Duration::from_secs(1));

@@ -27,7 +27,9 @@ pub struct Summary<'a> {
     pub findings: &'a Findings,
     /// What the hub has.
     pub found: &'a Found,
-    /// How long that took.
+    /// How long after the full load the hub had caught up.
+    pub caught_up: Duration,
+    /// How long a record took to be found, beside a moderate load.
     pub lags: &'a Lags,
     /// The cost.
     pub measured: &'a Measured,
@@ -58,6 +60,7 @@ impl Summary<'_> {
             "hub_duplicates": self.found.duplicate,
             "hub_lag_ms_p50": self.lags.p50_ms,
             "hub_lag_ms_p99": self.lags.p99_ms,
+            "hub_catch_up_ms": self.caught_up.as_millis() as u64,
             "hub_verified": self.found.is_verified,
             "problems": self.problems(),
         });
@@ -131,6 +134,10 @@ impl Summary<'_> {
         println!("  records at the hub   {:>12}, {seal}", grouped(*records));
         println!("  missing at the hub   {:>12}, {duplicate} twice", grouped(*missing));
         println!("  found there after    {p50_ms:>12} ms (median), {p99_ms} ms (99 %)");
+        println!(
+            "  caught up after      {:>12} ms, behind the full load",
+            grouped(self.caught_up.as_millis() as u64)
+        );
     }
 }
 
