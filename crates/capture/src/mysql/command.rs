@@ -130,12 +130,16 @@ pub fn query_text(payload: &[u8], session_caps: Option<u64>) -> Option<&[u8]> {
     }
     let mut reader = Reader::new(payload);
     let count = usize::try_from(reader.lenenc()?).ok()?;
-    reader.lenenc()?;
+    // The number of sets: the server knows only one.
+    if reader.lenenc()? != 1 {
+        return None;
+    }
     if count == 0 {
         return Some(reader.rest());
     }
     let nulls = reader.take(count.div_ceil(8))?;
-    if reader.u8()? != 1 {
+    // Without their types the server cannot read them either; any other value says they follow.
+    if reader.u8()? == 0 {
         return None;
     }
     // As many as the packet can have: the number is not believed.
@@ -146,27 +150,30 @@ pub fn query_text(payload: &[u8], session_caps: Option<u64>) -> Option<&[u8]> {
     }
     for (at, kind) in types.into_iter().enumerate() {
         if nulls[at / 8] & 1 << (at % 8) == 0 {
-            skip_value(&mut reader, kind as u8)?;
+            skip_value(&mut reader, kind & !UNSIGNED)?;
         }
     }
     Some(reader.rest())
 }
 
-/// Skips a value of the binary protocol.
-fn skip_value(reader: &mut Reader<'_>, kind: u8) -> Option<()> {
+/// The bit of a type that says that its value has no sign.
+const UNSIGNED: u16 = 1 << 15;
+
+/// Skips the value of an attribute just as the server does: where the statement begins must not
+/// depend on who reads. The server has five lengths (`get_ps_param_len` in `protocol_classic.cc`),
+/// fewer than the protocol documents; values of all other types have their length before them.
+fn skip_value(reader: &mut Reader<'_>, kind: u16) -> Option<()> {
     let bytes = match kind {
-        // NULL
-        6 => 0,
         // TINY
         1 => 1,
-        // SHORT, YEAR
-        2 | 13 => 2,
-        // LONG, FLOAT, INT24
-        3 | 4 | 9 => 4,
+        // SHORT
+        2 => 2,
+        // LONG, FLOAT
+        3 | 4 => 4,
         // DOUBLE, LONGLONG
         5 | 8 => 8,
-        // TIMESTAMP, DATE, TIME, DATETIME
-        7 | 10..=12 => reader.u8()?.into(),
+        // INVALID, BOOL: the server refuses the packet. More than a byte: it has no such type.
+        243 | 244 | 256.. => return None,
         _ => return reader.lenenc_bytes().map(|_| ()),
     };
     reader.take(bytes).map(|_| ())
@@ -188,6 +195,47 @@ mod tests {
             assert_eq!(query_text(&two[..end], caps), None, "{end}");
         }
         assert_eq!(query_text(b"\xfe\xff\xff\xff\xff\xff\xff\xff\xff\x01", caps), None);
+    }
+
+    /// A `COM_QUERY` with one attribute, and what is behind its types.
+    fn with_attribute(kind: [u8; 2], value: &[u8]) -> Vec<u8> {
+        [&b"\x01\x01\0\x01"[..], &kind, b"\x01n", value].concat()
+    }
+
+    #[test]
+    fn the_statement_begins_where_the_server_looks_for_it() {
+        let caps = Some(caps::QUERY_ATTRIBUTES);
+        // DATETIME: the server reads the length fc 00 00, so a comment hides what it does not.
+        let hidden = b"DELETE FROM secrets /*SELECT 1 */";
+        let mut value = b"\xfc\0\0".to_vec();
+        value.extend(hidden);
+        assert_eq!(query_text(&with_attribute([12, 0], &value), caps), Some(&hidden[..]));
+        // YEAR, INT24, NULL without its bit: texts with a length.
+        for kind in [13, 9, 6, 7, 10, 11, 0xf6, 0xfe] {
+            let value = b"\x04abcdDROP TABLE t";
+            let payload = with_attribute([kind, 0x80], value);
+            assert_eq!(query_text(&payload, caps), Some(&b"DROP TABLE t"[..]), "{kind}");
+        }
+        for (kind, bytes) in [(1, 1), (2, 2), (3, 4), (4, 4), (5, 8), (8, 8)] {
+            let value = [&vec![0xfc; bytes][..], b"DO 1"].concat();
+            let payload = with_attribute([kind, 0x80], &value);
+            assert_eq!(query_text(&payload, caps), Some(&b"DO 1"[..]), "{kind}");
+        }
+    }
+
+    #[test]
+    fn attributes_that_the_server_refuses_have_no_statement() {
+        let caps = Some(caps::QUERY_ATTRIBUTES);
+        // BOOL; a type of 15 bits whose low ones are those of TINY.
+        assert_eq!(query_text(&with_attribute([244, 0], b"\x01xDO 1"), caps), None);
+        assert_eq!(query_text(&with_attribute([1, 1], b"\x01xDO 1"), caps), None);
+        // Two sets; no types.
+        assert_eq!(query_text(b"\0\x02DO 1", caps), None);
+        assert_eq!(query_text(b"\x01\x02\0\x01\x01\0\x01nxDO 1", caps), None);
+        assert_eq!(query_text(b"\x01\x01\0\0\x01\0\x01nxDO 1", caps), None);
+        // Any other value says that types follow.
+        let payload = b"\x01\x01\0\x07\x01\0\x01nxDO 1";
+        assert_eq!(query_text(payload, caps), Some(&b"DO 1"[..]));
     }
 
     #[test]
