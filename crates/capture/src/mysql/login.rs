@@ -86,10 +86,16 @@ pub struct Client {
 }
 
 impl Answer {
-    /// `None`: it is none.
-    pub fn read(payload: &[u8]) -> Option<Answer> {
+    /// To a server with these capabilities. `None`: it is none.
+    ///
+    /// A server that can TLS begins it for the flag alone: whatever follows in the packet, it reads
+    /// no login from it. So does this, or a client could show another login than it has.
+    pub fn read(payload: &[u8], server_caps: u64) -> Option<Answer> {
         let mut reader = Reader::new(payload);
         let low = reader.u16()?;
+        if u64::from(low) & server_caps & caps::SSL != 0 {
+            return Some(Answer::Tls);
+        }
         if u64::from(low) & caps::PROTOCOL_41 == 0 {
             return Some(Answer::Old);
         }
@@ -100,9 +106,6 @@ impl Answer {
         let mariadb = reader.u32()?;
         if client_caps & caps::MYSQL == 0 {
             client_caps |= u64::from(mariadb) << 32;
-        }
-        if reader.is_empty() {
-            return (client_caps & caps::SSL != 0).then_some(Answer::Tls);
         }
         let user = reader.nul_bytes()?.to_vec();
         skip_authentication(&mut reader, client_caps)?;
@@ -186,10 +189,25 @@ mod tests {
         let answer = b"\x85\xa6\x0f\0\0\0\0\x01\x21\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\
             pam\0\x14\xab\x09\xee\xf6\xbc\xb1\x32\x3e\x61\x14\x38\x65\xc0\x99\x1d\x95\x7d\x75\xd4\
             \x47test\0mysql_native_password\0";
-        let Some(Answer::Login(login)) = Answer::read(answer) else { panic!("no login") };
+        let Some(Answer::Login(login)) = Answer::read(answer, 0xf7ff) else { panic!("no login") };
         assert_eq!(login.user, b"pam");
         assert_eq!(login.collation, 33);
         assert_eq!(login.db, b"", "the flag for it is not set");
+    }
+
+    #[test]
+    fn tls_begins_with_the_flag_alone() {
+        // A whole login behind the flag; a packet without anything behind the capabilities.
+        let caps = (caps::PROTOCOL_41 | caps::SSL) as u32;
+        let mut answer = caps.to_le_bytes().to_vec();
+        answer.extend([0; 28]);
+        answer.extend(b"me\0password\0");
+        for end in [4, 32, answer.len()] {
+            assert_eq!(Answer::read(&answer[..end], caps::SSL), Some(Answer::Tls), "{end}");
+        }
+        // A server without TLS reads the login.
+        assert!(matches!(Answer::read(&answer, 0), Some(Answer::Login(_))));
+        assert_eq!(Answer::read(&answer[..32], 0), None);
     }
 
     #[test]
@@ -203,12 +221,12 @@ mod tests {
         answer.extend(b"me\0\x02xxdb\0");
         answer.push(attributes.len() as u8);
         answer.extend(attributes);
-        let Some(Answer::Login(login)) = Answer::read(&answer) else { panic!("no login") };
+        let Some(Answer::Login(login)) = Answer::read(&answer, !0) else { panic!("no login") };
         assert_eq!((&login.user[..], &login.db[..]), (&b"me"[..], &b"db"[..]));
         assert_eq!(login.client.program, b"p");
         assert_eq!(login.client.version, b"lib 3");
         for end in 0..34 {
-            let cut = Answer::read(&answer[..end]);
+            let cut = Answer::read(&answer[..end], !0);
             assert!(!matches!(cut, Some(Answer::Login(_))), "{end}: {cut:?}");
         }
     }

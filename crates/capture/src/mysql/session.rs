@@ -286,13 +286,13 @@ impl Session {
     }
 
     fn answer(&mut self, message: &Message<'_>, ts_us: i64, out: &mut dyn Output) {
-        match Answer::read(message.bytes).filter(|_| message.is_whole()) {
+        match Answer::read(message.bytes, self.server_caps) {
             Some(Answer::Tls) => self.give_up(Cause::Tls, 0, ts_us, out),
-            Some(Answer::Login(login)) => {
+            Some(Answer::Login(login)) if message.is_whole() => {
                 let client = self.take_login(login);
                 self.phase = Phase::Login(Box::new(client));
             }
-            Some(Answer::Old) | None => self.give_up(Cause::Protocol, message.total, ts_us, out),
+            _ => self.give_up(Cause::Protocol, message.total, ts_us, out),
         }
     }
 

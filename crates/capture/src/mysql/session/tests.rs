@@ -150,6 +150,12 @@ fn logins_that_fail_switch_or_are_encrypted() {
     scene.session.close(2, &mut scene.notes);
     assert_eq!(scene.take(), ["lost tls 0"]);
 
+    // TLS begins although the packet has a whole login: the server does not read it.
+    let mut scene = Scene::new(false);
+    scene.greet(caps::SSL).client(1, &login(caps::SSL));
+    scene.bytes(Side::Client, b"\x16\x03\x01 hello").bytes(Side::Server, b"\x16\x03\x03 hello");
+    assert_eq!(scene.take(), ["lost tls 0"]);
+
     let mut scene = Scene::new(false);
     scene.server(0, b"\xff\x10\x04Too many connections");
     assert_eq!(scene.take(), ["login  1040"]);
