@@ -110,10 +110,8 @@ impl Session {
                 return;
             }
             let Some(command) = self.pop() else { return };
-            if command.kind.code == CLOSE
-                && let Some(text) = command.statement.and_then(|it| self.prepared.texts.remove(&it))
-            {
-                self.prepared.bytes -= text.len();
+            if let (CLOSE, Some(id)) = (command.kind.code, command.statement) {
+                self.close_prepared(id);
             }
             // Without an answer, a trial cannot be decided.
             if !self.is_trial {
@@ -139,16 +137,12 @@ impl Session {
         if !has_start(command.kind) {
             return;
         }
-        let prepared = command.statement.map(|it| match it {
-            LAST_PREPARED => self.prepared.last.unwrap_or(it),
-            it => it,
-        });
-        let text = match prepared {
-            Some(it) => self.prepared.texts.get(&it).map(Vec::as_slice),
+        let text = match command.statement {
+            Some(id) => self.prepared_text(id),
             None => command.text.as_deref(),
         };
-        self.has_records = true;
         out.emit(&self.who, command.ts_us, &Event::Start { command: command.kind.name, text });
+        self.has_records = true;
     }
 
     pub(super) fn server_sends(&mut self, message: &Message<'_>, ts_us: i64, out: &mut dyn Output) {
@@ -215,6 +209,10 @@ impl Session {
         } else {
             self.emit(out, ts_us, &Event::Point(end));
         }
+        if command.kind.code == PREPARE {
+            // If it failed, the server has no last one. Whether its text is known does not matter.
+            self.prepared.last = outcome.prepared.map(|it| it.id);
+        }
         if outcome.failure.is_none() {
             self.follow(command, &outcome);
         }
@@ -261,11 +259,12 @@ impl Session {
                 self.who.charset.clone_from(&self.login_charset);
             }
             QUERY => self.follow_statement(command.text.as_deref(), outcome),
-            PREPARE => {
-                if let (Some(prepared), Some(text)) = (outcome.prepared, command.text) {
-                    self.keep_prepared(prepared.id, text);
-                }
-            }
+            PREPARE => match (outcome.prepared, command.text) {
+                (Some(prepared), Some(text)) => self.keep_prepared(prepared.id, text),
+                // One of an unknown text, perhaps with the number of another one.
+                (Some(prepared), None) => self.forget_prepared(prepared.id),
+                _ => {}
+            },
             _ => {}
         }
         self.take_ok(outcome.db.as_deref(), outcome.charset.as_deref());
@@ -295,11 +294,29 @@ impl Session {
         }
     }
 
-    fn keep_prepared(&mut self, id: u32, text: Vec<u8>) {
-        self.prepared.last = Some(id);
+    /// The statement that a client means by this number.
+    fn resolved(&self, id: u32) -> Option<u32> {
+        if id == LAST_PREPARED { self.prepared.last } else { Some(id) }
+    }
+
+    fn prepared_text(&self, id: u32) -> Option<&[u8]> {
+        self.prepared.texts.get(&self.resolved(id)?).map(Vec::as_slice)
+    }
+
+    fn close_prepared(&mut self, id: u32) {
+        let Some(id) = self.resolved(id) else { return };
+        self.forget_prepared(id);
+        self.prepared.last = self.prepared.last.filter(|last| *last != id);
+    }
+
+    fn forget_prepared(&mut self, id: u32) {
         if let Some(old) = self.prepared.texts.remove(&id) {
             self.prepared.bytes -= old.len();
         }
+    }
+
+    fn keep_prepared(&mut self, id: u32, text: Vec<u8>) {
+        self.forget_prepared(id);
         if self.prepared.bytes + text.len() <= PREPARED_BYTES_MAX {
             self.prepared.bytes += text.len();
             self.prepared.texts.insert(id, text);

@@ -200,6 +200,32 @@ fn prepared_statements_have_their_text() {
 }
 
 #[test]
+fn an_execution_never_shows_another_statement() {
+    let mut scene = Scene::logged_in(0);
+    const LAST: &[u8] = b"\x17\xff\xff\xff\xff\0\x01\0\0\0";
+    scene.client(0, b"\x16DO 1").server(1, b"\0\x05\0\0\0\0\0\0\0\0\0\0");
+    // MariaDB's clients send both at once; the server cannot prepare it, and executes nothing.
+    let direct = [packet(0, b"\x16DROP"), packet(0, LAST)].concat();
+    scene.bytes(Side::Client, &direct).server(1, DENIED).server(1, DENIED);
+    // A text over the limit is not known, but its statement is the last one.
+    scene.client(0, b"\x16DO 2").server(1, b"\0\x06\0\0\0\0\0\0\0\0\0\0");
+    scene.session.limits.statement_bytes = 20;
+    scene.client(0, b"\x16DO 3 /* more than 20 */").server(1, b"\0\x07\0\0\0\0\0\0\0\0\0\0");
+    scene.client(0, LAST).server(1, OK);
+    // The last one was closed, by either number.
+    for close in [&b"\x19\x08\0\0\0"[..], b"\x19\xff\xff\xff\xff"] {
+        scene.client(0, b"\x16DO 4").server(1, b"\0\x08\0\0\0\0\0\0\0\0\0\0");
+        scene.client(0, close).client(0, LAST).server(1, DENIED);
+    }
+    // Its number again, without a known text.
+    scene.client(0, b"\x16DO 5").server(1, b"\0\x09\0\0\0\0\0\0\0\0\0\0");
+    scene.client(0, b"\x16DO 6 /* more than 20 */").server(1, b"\0\x09\0\0\0\0\0\0\0\0\0\0");
+    scene.client(0, b"\x17\x09\0\0\0\0\x01\0\0\0").server(1, OK);
+    let executions = scene.take().into_iter().filter(|note| note.starts_with("Execute"));
+    assert_eq!(executions.collect::<Vec<_>>(), ["Execute [] ?"; 5]);
+}
+
+#[test]
 fn the_user_and_the_database_are_followed() {
     let mut scene = Scene::logged_in(caps::SECURE_CONNECTION);
     scene.client(0, b"\x11other\0\x04xxxxshop\0\x21\0").server(1, b"\xfeplugin\0salt");
