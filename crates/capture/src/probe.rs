@@ -59,22 +59,11 @@ impl<'r> Probe<'r> {
             figures: [0, since, packets, 0, 0],
             ..Record::EMPTY
         };
-        self.put_as(0, &Identity::default(), &Client::default(), record, "kernel");
+        // Of no connection, but of a capture.
+        self.put(&Identity::default(), &Client::default(), record, "kernel");
     }
 
     fn put(&mut self, who: &Identity, client: &Client, record: Record, command: &str) {
-        let conn = captured_conn(who.conn, who.number);
-        self.put_as(conn, who, client, record, command);
-    }
-
-    fn put_as(
-        &mut self,
-        conn: u64,
-        who: &Identity,
-        client: &Client,
-        record: Record,
-        command: &str,
-    ) {
         let port = if who.port == 0 { String::new() } else { who.port.to_string() };
         let session = if who.is_partial { "partial" } else { "" };
         self.captured.clear();
@@ -101,6 +90,7 @@ impl<'r> Probe<'r> {
         ] {
             strings[which] = Bytes::of(text);
         }
+        let conn = captured_conn(who.conn, who.number);
         let record = Record { strings, conn, ..record };
         let probe = self.recorder.probe();
         // SAFETY: the recorder lives as long as `self`, and with it the probe; all texts outlive

@@ -14,6 +14,7 @@
 //! …   strings, one after the other, then (a part of) the text
 //! ```
 
+pub use crate::captured::{Captured, captured_conn, is_captured, server_conn};
 use crate::layout::{FRAGMENT_FIRST, FRAGMENT_WHOLE, RECORD_HEADER_BYTES, RecordHeader};
 
 /// What a record says. `u8` in [`RecordHeader::kind`].
@@ -104,7 +105,7 @@ pub const STRING_USER: usize = 0;
 /// Account name. In `Table` records: name of the table.
 pub const STRING_PRIV_USER: usize = 1;
 /// Proxy user. In `Table` records: new name of the table. In `Notice` records: its subject, or the
-/// first half of the subject's name. In records of a capture: a NUL and what [`Captured`] has.
+/// first half of the subject's name. In records of a capture: what [`Captured`] has.
 pub const STRING_PROXY_USER: usize = 2;
 /// External user. In `Table` records: new database. In `Notice` records: the second half.
 pub const STRING_OS_USER: usize = 3;
@@ -121,64 +122,6 @@ pub const STRING_COMMAND: usize = 7;
 pub const STRING_CHARSET: usize = 8;
 /// Reserved: never written.
 pub const STRING_RESERVED: usize = 9;
-
-/// Bit of a connection id that a capture made: see [`captured_conn`].
-const CONN_CAPTURED: u64 = 1 << 63;
-/// Number of bits of a capture's own number.
-const CAPTURE_BITS: u32 = 31;
-
-/// The connection id in the records of a capture. Several servers, and one server after a restart,
-/// give the same `id` to several connections, and of a connection that was joined in its middle it
-/// is not known (0): `number` is the capture's own.
-pub const fn captured_conn(id: u32, number: u32) -> u64 {
-    let number = number as u64 & ((1 << CAPTURE_BITS) - 1);
-    CONN_CAPTURED | (id as u64) << CAPTURE_BITS | number
-}
-
-/// The server's id of a connection. `None`: it is not known.
-#[inline]
-pub const fn server_conn(conn: u64) -> Option<u64> {
-    let id = if conn & CONN_CAPTURED == 0 { conn } else { conn << 1 >> (CAPTURE_BITS + 1) };
-    if id == 0 { None } else { Some(id) }
-}
-
-/// What [`STRING_PROXY_USER`] has in records of a capture: texts, each preceded by a NUL.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Captured<'a> {
-    /// Port of the client, in decimal digits.
-    pub port: &'a [u8],
-    /// Address and port of the server.
-    pub server_addr: &'a [u8],
-    /// `partial`, if the capture has not seen all of the session.
-    pub session: &'a [u8],
-    /// In `Connect` records: name of the client program.
-    pub program: &'a [u8],
-    /// In `Connect` records: name and version of the client's library.
-    pub client_version: &'a [u8],
-}
-
-impl<'a> Captured<'a> {
-    /// `None`: the record is not one of a capture.
-    pub fn read(string: &'a [u8]) -> Option<Captured<'a>> {
-        let (0, rest) = string.split_first().map(|(first, rest)| (*first, rest))? else {
-            return None;
-        };
-        let mut texts = rest.split(|byte| *byte == 0);
-        let mut next = || texts.next().unwrap_or_default();
-        Some(Captured {
-            port: next(),
-            server_addr: next(),
-            session: next(),
-            program: next(),
-            client_version: next(),
-        })
-    }
-
-    /// The texts, in the order of the string.
-    pub fn texts(&self) -> [&'a [u8]; 5] {
-        [self.port, self.server_addr, self.session, self.program, self.client_version]
-    }
-}
 
 /// Privileges were reloaded.
 pub const NOTICE_FLUSH: i32 = 1;
@@ -468,31 +411,4 @@ fn read_figures(b: &[u8]) -> [u64; 5] {
         *figure = u64::from_le_bytes(array(chunk, 0).unwrap_or([0; 8]));
     }
     figures
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_capture_keeps_the_servers_connection_id() {
-        assert_eq!(server_conn(0), None);
-        assert_eq!(server_conn(7), Some(7));
-        for number in [0, 1, 0x7fff_ffff, u32::MAX] {
-            assert_eq!(server_conn(captured_conn(0, number)), None);
-            assert_eq!(server_conn(captured_conn(7, number)), Some(7));
-            assert_eq!(server_conn(captured_conn(u32::MAX, number)), Some(u32::MAX.into()));
-        }
-        assert_ne!(captured_conn(7, 1), captured_conn(7, 2));
-    }
-
-    #[test]
-    fn the_string_of_a_capture_is_no_users_name() {
-        assert_eq!(Captured::read(b""), None);
-        assert_eq!(Captured::read(b"'worker'@'%'"), None);
-        let captured = Captured::read(b"\x005555\x00[::1]:3306\0partial\0mysql\0lib 3").unwrap();
-        let texts = [&b"5555"[..], b"[::1]:3306", b"partial", b"mysql", b"lib 3"];
-        assert_eq!(captured.texts(), texts);
-        assert_eq!(Captured::read(b"\0"), Some(Captured::default()));
-    }
 }

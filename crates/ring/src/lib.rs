@@ -27,6 +27,7 @@
 //! | [`wakeup`] | waking the writer |
 //! | [`session`] | state that follows a connection from thread to thread |
 //! | [`codec`] | one record as bytes, and back with every length checked |
+//! | [`captured`] | what only the records of a capture have |
 //! | [`producer`] | append, fragments |
 //! | [`wait`] | back-pressure: where a query thread of the server may block |
 //! | [`swap`] | a value that is rarely read and can be replaced: the filter |
@@ -57,6 +58,7 @@ pub mod ahead;
 #[cfg(not(loom))]
 pub mod arena;
 pub mod backpressure;
+pub mod captured;
 pub mod chunk;
 #[cfg(not(loom))]
 pub mod codec;

@@ -6,7 +6,7 @@ use tacho_record::{Outcome, Record, TableAccess, TableUse};
 use tacho_ring::codec::{
     Captured, PRESENT_LOCK_TIME, PRESENT_QUERY_TIME, PRESENT_ROWS_AFFECTED, PRESENT_ROWS_EXAMINED,
     PRESENT_ROWS_SENT, STRING_CHARSET, STRING_COMMAND, STRING_COUNT, STRING_DB, STRING_HOST,
-    STRING_IP, STRING_OS_USER, STRING_PRIV_USER, STRING_PROXY_USER, STRING_USER, View,
+    STRING_IP, STRING_OS_USER, STRING_PRIV_USER, STRING_PROXY_USER, STRING_USER, View, is_captured,
 };
 use tacho_sql::redact;
 
@@ -19,6 +19,8 @@ use crate::join::StatementEnd;
 pub(super) struct Known {
     lengths: [u16; STRING_COUNT],
     strings: Vec<u8>,
+    /// It is one of a capture: the same strings mean something else then.
+    is_captured: bool,
     /// JSON of the fields from `user` to `session`.
     json: Vec<u8>,
     /// The character set, if the server's name for it is a known one.
@@ -51,6 +53,7 @@ impl Default for Known {
         Known {
             lengths: [0; STRING_COUNT],
             strings: Vec::new(),
+            is_captured: false,
             json: Vec::new(),
             charset: None,
             text,
@@ -72,9 +75,12 @@ pub(super) fn know<'v>(
     if known.is_empty() {
         known.resize_with(KNOWN_COUNT, Known::default);
     }
-    let place = view.header.conn as usize % KNOWN_COUNT;
-    let known = &mut known[place];
-    if known.lengths != view.body.string_bytes || known.strings != view.string_bytes() {
+    let conn = view.header.conn;
+    let known = &mut known[conn as usize % KNOWN_COUNT];
+    if known.lengths != view.body.string_bytes
+        || known.is_captured != is_captured(conn)
+        || known.strings != view.string_bytes()
+    {
         known.renew(*view);
     }
     record.identity = &known.json;
@@ -91,8 +97,9 @@ impl Known {
         self.lengths = view.body.string_bytes;
         self.strings.clear();
         self.strings.extend_from_slice(view.string_bytes());
+        self.is_captured = is_captured(view.header.conn);
         let mut record = Record::default();
-        identify(&mut record, &view.strings());
+        identify(&mut record, view.header.conn, &view.strings());
         self.json.clear();
         json::write_identity(&mut self.json, &record);
         self.charset = Charset::by_name(record.sql_charset)
@@ -101,10 +108,10 @@ impl Known {
     }
 }
 
-pub(super) fn identify<'v>(record: &mut Record<'v>, strings: &[&'v [u8]; STRING_COUNT]) {
+pub(super) fn identify<'v>(record: &mut Record<'v>, conn: u64, strings: &[&'v [u8]; STRING_COUNT]) {
     record.user = strings[STRING_USER];
     record.priv_user = strings[STRING_PRIV_USER];
-    match Captured::read(strings[STRING_PROXY_USER]) {
+    match Captured::read(conn, strings[STRING_PROXY_USER]) {
         None => record.proxy_user = strings[STRING_PROXY_USER],
         Some(captured) => capture_of(record, &captured),
     }

@@ -48,7 +48,7 @@ fn config<'r>(view: &View<'r>, values: &'r [u8], record: &mut Record<'r>) {
 
 /// What a capture has not seen.
 fn lost<'r>(view: &View<'r>, record: &mut Record<'r>) {
-    identify(record, &view.strings());
+    identify(record, view.header.conn, &view.strings());
     record.command = &[];
     record.cause = view.string(STRING_COMMAND);
     let [bytes, since_us, packets, ..] = view.figures;
@@ -62,7 +62,8 @@ fn session<'r>(view: &View<'r>, record: &mut Record<'r>) {
     if view.kind == RecordKind::Disconnect {
         record.outcome = None;
     }
-    if let Some(captured) = Captured::read(view.string(STRING_PROXY_USER)) {
+    let proxy_user = view.string(STRING_PROXY_USER);
+    if let Some(captured) = Captured::read(view.header.conn, proxy_user) {
         record.program = captured.program;
         record.client_version = captured.client_version;
     }

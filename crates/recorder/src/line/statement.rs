@@ -48,7 +48,7 @@ struct Said<'v> {
 impl<'v> Said<'v> {
     fn at_start(
         started: Option<&Loaded<'v>>,
-        start: &'v Start,
+        statement: &Statement<'v>,
         known: &'v mut Vec<Known>,
         record: &mut Record<'v>,
     ) -> Said<'v> {
@@ -59,7 +59,7 @@ impl<'v> Said<'v> {
             sql_command: -1,
             is_command_known: false,
         };
-        match (started, start) {
+        match (started, &statement.open.start) {
             (Some(Loaded { view, text }), _) => {
                 said.kind = Some(know(known, view, record));
                 said.sql_command = view.body.sql_command;
@@ -70,7 +70,7 @@ impl<'v> Said<'v> {
             (None, Start::Running { seq, carry_over }) => {
                 record.running_seq = Some(*seq);
                 let string = |i| carry_over.strings.get(i).map_or(&[][..], Vec::as_slice);
-                identify(record, &std::array::from_fn(string));
+                identify(record, statement.conn, &std::array::from_fn(string));
                 // The character set belongs to a text that is in the other line.
                 record.sql_charset = &[];
             }
@@ -402,7 +402,7 @@ pub fn write_statement(
     let (ended, ending) = ended_by(ending, end_of_record.as_ref());
     let statement = Statement { ending, ..statement };
     let mut record = record_of(seq, &statement, style.run);
-    let mut said = Said::at_start(started.as_ref(), &open.start, known, &mut record);
+    let mut said = Said::at_start(started.as_ref(), &statement, known, &mut record);
     if let Some(end) = ended {
         said.end(end, open.ts_us, &mut record);
     }
