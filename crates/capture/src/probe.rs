@@ -186,6 +186,10 @@ impl<'r> Probe<'r> {
     fn disconnect(&mut self, who: &Identity, ts_us: i64) {
         let record = Record { kind: RecordKind::Disconnect as u32, ts_us, ..Record::EMPTY };
         self.put(who, &Client::default(), record, "");
+        self.forget(who);
+    }
+
+    fn forget(&mut self, who: &Identity) {
         self.open.remove(&who.number);
         let conn = captured_conn(who.conn, who.number);
         if let Some(slot) = session::find(self.recorder.arena().sessions(), conn) {
@@ -195,6 +199,10 @@ impl<'r> Probe<'r> {
 }
 
 impl Output for Probe<'_> {
+    fn leave(&mut self, who: &Identity) {
+        self.forget(who);
+    }
+
     fn emit(&mut self, who: &Identity, ts_us: i64, event: &Event<'_>) {
         match event {
             Event::Login { failure, client } => {

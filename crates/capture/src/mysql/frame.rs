@@ -91,9 +91,11 @@ impl Framer {
         self.head_bytes > 0 || self.is_open
     }
 
-    /// Bytes of the message that is arriving, with its headers: less than what was passed.
+    /// Bytes of the message that is arriving, with the header of its current packet.
     pub fn arrived_bytes(&self) -> u64 {
-        self.total + self.head_bytes as u64
+        let head_bytes = if self.is_open { HEAD_BYTES } else { self.head_bytes };
+        let total = if self.is_done { 0 } else { self.total };
+        total + head_bytes as u64
     }
 
     /// Whether packets are not numbered as they must be: the bytes are not of this protocol.
@@ -169,6 +171,7 @@ impl Framer {
             self.seq = seq;
         } else if seq != self.next_seq && !self.is_packed {
             self.is_broken = true;
+            self.is_open = true;
             return None;
         }
         self.next_seq = seq.wrapping_add(1);

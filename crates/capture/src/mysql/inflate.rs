@@ -40,6 +40,11 @@ impl Inflater {
         self.packed.capacity() + self.plain.capacity()
     }
 
+    /// Bytes of the packet that is arriving, or that is damaged.
+    pub fn arrived_bytes(&self) -> u64 {
+        (self.head_bytes + self.packed.len()) as u64
+    }
+
     /// Takes bytes from `input` and returns the next ones after decompression; `None`: `input` is
     /// empty.
     ///
@@ -63,7 +68,6 @@ impl Inflater {
                 let [a, b, c, _seq, d, e, f] = self.head;
                 self.left = u32::from_le_bytes([a, b, c, 0]) as usize;
                 self.plain_bytes = u32::from_le_bytes([d, e, f, 0]) as usize;
-                self.packed.clear();
             }
             let (part, rest) = input.split_at(self.left.min(input.len()));
             *input = rest;
@@ -72,12 +76,13 @@ impl Inflater {
             if self.left > 0 {
                 return Ok(None);
             }
-            self.head_bytes = 0;
             if self.plain_bytes == 0 {
                 std::mem::swap(&mut self.plain, &mut self.packed);
             } else {
                 self.unpack(algorithm)?;
             }
+            self.head_bytes = 0;
+            self.packed.clear();
             if !self.plain.is_empty() {
                 return Ok(Some(&self.plain));
             }

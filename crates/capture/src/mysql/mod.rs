@@ -104,6 +104,9 @@ pub enum Cause {
     Memory,
     /// The connection is encrypted.
     Tls,
+    /// The connection ended before the answer to a login or a command without a text, or within a
+    /// command.
+    Unanswered,
 }
 
 impl Cause {
@@ -116,6 +119,7 @@ impl Cause {
             Cause::TooLarge => "too_large",
             Cause::Memory => "memory",
             Cause::Tls => "tls",
+            Cause::Unanswered => "unanswered",
         }
     }
 }
@@ -163,6 +167,9 @@ pub enum Event<'e> {
 pub trait Output {
     /// Takes one of them; `ts_us` is when it happened, µs since 1970-01-01 UTC.
     fn emit(&mut self, session: &Identity, ts_us: i64, event: &Event<'_>);
+
+    /// A session has no more events, and its last one was not `Disconnect`.
+    fn leave(&mut self, _session: &Identity) {}
 }
 
 /// Limits of one connection.

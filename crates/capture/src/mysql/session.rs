@@ -50,6 +50,8 @@ struct Command {
     statement: Option<u32>,
     /// The user to change to.
     login: Option<Login>,
+    /// Its length as it was sent, with a header.
+    sent_bytes: u64,
     /// Sequence number of the first packet of its answer.
     answer_seq: u8,
 }
@@ -105,8 +107,14 @@ pub struct Session {
     prepared: Prepared,
     /// The first bytes of the client, which may be a PROXY header.
     proxy: Vec<u8>,
+    /// When the first byte of each side was sent that is not understood yet, at the earliest, µs.
+    begun_us: [Option<i64>; 2],
+    /// When each side has sent its last byte, µs.
+    last_us: [Option<i64>; 2],
     /// Bytes that were skipped, and since when, µs.
     skipped: (u64, i64),
+    /// Why they are skipped.
+    skip_cause: Cause,
     /// There are records of it.
     has_records: bool,
 }
@@ -132,7 +140,10 @@ impl Session {
             may_have_eof: false,
             prepared: Prepared::default(),
             proxy: Vec::new(),
+            begun_us: [None; 2],
+            last_us: [None; 2],
             skipped: (0, 0),
+            skip_cause: Cause::Resync,
             has_records: false,
         }
     }
@@ -152,12 +163,33 @@ impl Session {
 
     /// Takes the bytes of one segment.
     pub fn data(&mut self, side: Side, bytes: &[u8], ts_us: i64, out: &mut dyn Output) {
+        self.begun_us[side as usize].get_or_insert(ts_us);
         match self.phase {
-            Phase::Over => {}
+            Phase::Over => self.skip(bytes.len() as u64, ts_us),
             Phase::Lost { .. } => self.look_for_command(side, bytes, ts_us, out),
             Phase::Greeting if side == Side::Client => self.before_greeting(bytes, ts_us, out),
             _ => self.unpack(side, bytes, ts_us, out),
         }
+        self.last_us[side as usize] = Some(ts_us);
+        self.note_begin(side);
+    }
+
+    /// If all bytes of a side are understood, the next loss begins later.
+    fn note_begin(&mut self, side: Side) {
+        if self.arrived_bytes(side) == 0 {
+            self.begun_us[side as usize] = None;
+        }
+    }
+
+    /// Bytes of a side that are not understood yet.
+    fn arrived_bytes(&self, side: Side) -> u64 {
+        let packed = self.packing.as_ref().map(|it| it.inflaters[side as usize].arrived_bytes());
+        let proxy = if side == Side::Client { self.proxy.len() } else { 0 };
+        self.framers[side as usize].arrived_bytes() + packed.unwrap_or(0) + proxy as u64
+    }
+
+    fn is_skipping(&self) -> bool {
+        matches!(self.phase, Phase::Lost { .. } | Phase::Over)
     }
 
     fn unpack(&mut self, side: Side, bytes: &[u8], ts_us: i64, out: &mut dyn Output) {
@@ -172,15 +204,18 @@ impl Session {
                 std::result::Result::Ok(Some(plain)) => self.messages(side, plain, ts_us, out),
                 std::result::Result::Ok(None) => break,
                 Err(_) => {
-                    self.lose(Cause::Protocol, input.len() as u64, ts_us, out);
+                    self.lose(Cause::Protocol, inflater.arrived_bytes(), ts_us, out);
                     break;
                 }
             }
-            if matches!(self.phase, Phase::Lost { .. } | Phase::Over) {
+            if self.is_skipping() {
                 break;
             }
         }
-        let goes_on = !matches!(self.phase, Phase::Lost { .. } | Phase::Over);
+        let goes_on = !self.is_skipping();
+        if !goes_on {
+            self.skip(input.len() as u64, ts_us);
+        }
         if let Some(packing) = self.packing.as_mut().filter(|_| goes_on) {
             packing.inflaters[side as usize] = inflater;
         }
@@ -196,26 +231,21 @@ impl Session {
             let Some(message) = framer.next(&mut input, keep) else { break };
             let had_packing = self.packing.is_some();
             self.message(side, &message, ts_us, out);
-            let is_over = matches!(self.phase, Phase::Lost { .. } | Phase::Over);
-            if is_over || self.packing.is_some() != had_packing {
+            if self.is_skipping() || self.packing.is_some() != had_packing {
                 framer.reset();
                 break;
             }
         }
         let is_broken = framer.is_broken();
-        if is_broken {
-            framer.reset();
-        }
         self.framers[side as usize] = framer;
         if is_broken {
+            // `lose` adds what has arrived, and resets the framer.
             self.lose(Cause::Protocol, input.len() as u64, ts_us, out);
-        } else if !input.is_empty() && !matches!(self.phase, Phase::Over) {
-            // The rest of the segment is packed, or no longer understood.
-            if matches!(self.phase, Phase::Lost { .. }) {
-                self.skip(input.len() as u64, ts_us);
-            } else {
-                self.unpack(side, input, ts_us, out);
-            }
+        } else if self.is_skipping() {
+            self.skip(input.len() as u64, ts_us);
+        } else if !input.is_empty() {
+            // The rest of the segment is packed.
+            self.unpack(side, input, ts_us, out);
         }
     }
 
@@ -340,6 +370,7 @@ impl Session {
     fn refused(&mut self, failure: Failure, client: Client, ts_us: i64, out: &mut dyn Output) {
         self.emit(out, ts_us, &Event::Login { failure: Some(failure), client });
         self.phase = Phase::Over;
+        self.skip_cause = Cause::Protocol;
         // A connection that the server does not accept at all has no end of its own.
         self.has_records = self.who.conn != 0;
     }
@@ -356,16 +387,20 @@ impl Session {
 
     /// The capture stops following it.
     pub fn leave(&mut self, ts_us: i64, out: &mut dyn Output) {
-        self.report_skipped(ts_us, out);
+        self.declare_rest(ts_us, out);
         self.phase = Phase::Over;
+        self.has_records = false;
         self.forget();
+        out.leave(&self.who);
     }
 
     /// The connection has ended.
     pub fn close(&mut self, ts_us: i64, out: &mut dyn Output) {
-        self.report_skipped(ts_us, out);
+        self.declare_rest(ts_us, out);
         if self.has_records {
             self.emit(out, ts_us, &Event::Disconnect);
+        } else {
+            out.leave(&self.who);
         }
         self.phase = Phase::Over;
         self.has_records = false;

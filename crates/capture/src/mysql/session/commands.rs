@@ -5,7 +5,7 @@ use crate::mysql::command::{
     self, Answers, BULK_EXECUTE, CHANGE_USER, CLOSE, EXECUTE, INIT_DB, Kind, PREPARE, QUERY,
     RESET_CONNECTION,
 };
-use crate::mysql::frame::{Keep, Message};
+use crate::mysql::frame::{HEAD_BYTES, Keep, Message};
 use crate::mysql::login;
 use crate::mysql::read::Reader;
 use crate::mysql::response::{Outcome, Response, Step};
@@ -48,8 +48,7 @@ impl Session {
         self.queue_bytes += command.held_bytes();
         self.queue.push_back(command);
         if self.queue.len() > self.limits.commands || self.queue_bytes > self.limits.command_bytes {
-            let bytes = self.queue_bytes as u64;
-            return self.lose(Cause::Memory, bytes, ts_us, out);
+            return self.lose(Cause::Memory, 0, ts_us, out);
         }
         if self.queue.len() == 1 {
             self.begin(ts_us, out);
@@ -70,6 +69,7 @@ impl Session {
             text: None,
             statement: None,
             login: None,
+            sent_bytes: message.total + HEAD_BYTES as u64,
             answer_seq: message.next_seq,
         };
         // Of a damaged text, nothing behind the gap was kept.
@@ -125,7 +125,64 @@ impl Session {
         }
     }
 
-    fn pop(&mut self) -> Option<Command> {
+    /// Records the commands that were sent and have no answer: texts as statements, which have no
+    /// end. Returns what no record shows.
+    pub(super) fn record_queue(&mut self, ts_us: i64, out: &mut dyn Output) -> Unrecorded {
+        let mut rest = Unrecorded { bytes: 0, since_us: ts_us };
+        let mut is_started = self.response.is_some();
+        while let Some(command) = self.queue.front() {
+            let (kind, sent_us) = (command.kind, command.ts_us);
+            // Its answer has begun, and would end only with the connection.
+            let is_stream = kind.answers == Answers::Stream && self.next_seq != command.answer_seq;
+            if has_start(kind) {
+                if !is_started {
+                    self.start(out);
+                }
+            } else if kind.answers == Answers::Never || is_started && is_stream {
+                let end = CommandEnd { command: kind.name, ..CommandEnd::default() };
+                self.emit(out, sent_us, &Event::Point(end));
+            } else {
+                rest.bytes = rest.bytes.saturating_add(command.sent_bytes);
+                rest.since_us = rest.since_us.min(sent_us);
+            }
+            is_started = false;
+            if let Some(command) = self.pop() {
+                self.doubt(&command);
+            }
+        }
+        rest
+    }
+
+    /// What a command without an answer may have changed is not known for those behind it.
+    fn doubt(&mut self, command: &Command) {
+        let text = match command.statement {
+            Some(id) => self.prepared_text(id),
+            None => command.text.as_deref(),
+        };
+        let may_change = match command.kind.code {
+            QUERY | EXECUTE | BULK_EXECUTE => {
+                text.is_none_or(|text| track::change(text) != track::Change::default())
+            }
+            code => matches!(code, INIT_DB | CHANGE_USER | RESET_CONNECTION),
+        };
+        if may_change {
+            self.who.db.clear();
+            self.who.charset.clear();
+        }
+        match command.kind.code {
+            PREPARE => self.prepared.last = None,
+            CLOSE => command.statement.into_iter().for_each(|id| self.close_prepared(id)),
+            RESET_CONNECTION => self.prepared = super::Prepared::default(),
+            CHANGE_USER => {
+                self.prepared = super::Prepared::default();
+                self.who.user.clear();
+                self.who.is_partial = true;
+            }
+            _ => {}
+        }
+    }
+
+    pub(super) fn pop(&mut self) -> Option<Command> {
         let command = self.queue.pop_front()?;
         self.queue_bytes -= command.held_bytes();
         Some(command)
@@ -322,6 +379,14 @@ impl Session {
             self.prepared.texts.insert(id, text);
         }
     }
+}
+
+/// Commands of which there is no record.
+pub(super) struct Unrecorded {
+    /// Their bytes.
+    pub(super) bytes: u64,
+    /// When the first of them was sent, µs.
+    pub(super) since_us: i64,
 }
 
 /// Commands that have a record of their beginning. Of the others there is only one of their end.

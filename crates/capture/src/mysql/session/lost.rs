@@ -5,6 +5,8 @@
 //! answer has the right numbers and the right form. A part of a large statement cannot pass that:
 //! while it is sent, the server is silent.
 
+use std::collections::VecDeque;
+
 use super::{Packing, Phase, Prepared, Session};
 use crate::mysql::inflate::{Algorithm, Inflater};
 use crate::mysql::resync::may_be_command;
@@ -13,8 +15,11 @@ use crate::mysql::{Cause, Event, Output, Side};
 impl Session {
     /// So many bytes of a side were not captured.
     pub fn gap(&mut self, side: Side, bytes: u64, ts_us: i64, out: &mut dyn Output) {
+        // They were sent after the last byte that was.
+        let since_us = self.last_us[side as usize].unwrap_or(ts_us).min(ts_us);
+        self.begun_us[side as usize].get_or_insert(since_us);
         match self.phase {
-            Phase::Over => {}
+            Phase::Over => self.skip(bytes, ts_us),
             Phase::Lost { ref mut is_armed } => {
                 *is_armed = false;
                 self.skip(bytes, ts_us);
@@ -24,24 +29,37 @@ impl Session {
             {
                 // Of the rows of a result nothing is needed but their number.
                 if side == Side::Client {
-                    let lost = Event::Lost { cause: Cause::TcpGap, bytes, since_us: ts_us };
+                    let lost = Event::Lost { cause: Cause::TcpGap, bytes, since_us };
                     self.emit(out, ts_us, &lost);
                 }
                 self.messages(side, &[], ts_us, out);
             }
             _ => self.lose(Cause::TcpGap, bytes, ts_us, out),
         }
+        self.note_begin(side);
     }
 
-    /// The rest is not understood until the next command that is certain.
+    /// When the first byte was sent that is not understood, µs.
+    fn since_us(&self, ts_us: i64) -> i64 {
+        self.begun_us.into_iter().flatten().fold(ts_us, i64::min)
+    }
+
+    /// The rest is not understood until the next command that is certain. `bytes` are those that no
+    /// framer has.
     pub(super) fn lose(&mut self, cause: Cause, bytes: u64, ts_us: i64, out: &mut dyn Output) {
         let is_logged_in = self.phase == Phase::Commands;
-        let lost = Event::Lost { cause, bytes, since_us: ts_us };
+        let arrived = self.arrived_bytes(Side::Client) + self.arrived_bytes(Side::Server);
+        let bytes = bytes.saturating_add(arrived);
         if self.is_trial {
             // Nothing was believed yet: it is a part of the same gap.
+            self.skip_queue();
             self.skip(bytes, ts_us);
         } else {
-            self.emit(out, ts_us, &lost);
+            let since_us = self.since_us(ts_us);
+            let rest = self.record_queue(ts_us, out);
+            let bytes = bytes.saturating_add(rest.bytes);
+            let since_us = since_us.min(rest.since_us);
+            self.emit(out, ts_us, &Event::Lost { cause, bytes, since_us });
         }
         if !is_logged_in {
             // The rest of the login is not known.
@@ -58,19 +76,21 @@ impl Session {
 
     /// Nothing of this connection can be read.
     pub(super) fn give_up(&mut self, cause: Cause, bytes: u64, ts_us: i64, out: &mut dyn Output) {
-        self.emit(out, ts_us, &Event::Lost { cause, bytes, since_us: ts_us });
+        let arrived = self.arrived_bytes(Side::Client) + self.arrived_bytes(Side::Server);
+        let (bytes, since_us) = (bytes.saturating_add(arrived), self.since_us(ts_us));
+        self.emit(out, ts_us, &Event::Lost { cause, bytes, since_us });
         self.phase = Phase::Over;
+        self.skip_cause = cause;
         self.has_records = false;
         self.forget();
     }
 
     /// Gives up what is in memory, because others need the memory.
     pub fn shed(&mut self, ts_us: i64, out: &mut dyn Output) {
-        if matches!(self.phase, Phase::Over | Phase::Lost { .. }) {
+        if self.is_skipping() {
             self.forget();
         } else {
-            let bytes = self.framers.iter().map(|framer| framer.arrived_bytes()).sum();
-            self.lose(Cause::Memory, bytes, ts_us, out);
+            self.lose(Cause::Memory, 0, ts_us, out);
         }
     }
 
@@ -79,28 +99,71 @@ impl Session {
         if let Some(packing) = &mut self.packing {
             *packing = Packing::new(packing.algorithm);
         }
-        self.queue.clear();
+        self.queue = VecDeque::new();
         self.queue_bytes = 0;
         self.response = None;
         self.is_trial = false;
         self.may_have_eof = false;
         self.prepared = Prepared::default();
         self.proxy = Vec::new();
+        self.begun_us = [None; 2];
     }
 
     pub(super) fn skip(&mut self, bytes: u64, ts_us: i64) {
-        if self.skipped.0 == 0 {
-            self.skipped.1 = ts_us;
-        }
-        self.skipped.0 += bytes;
+        self.skip_since(bytes, self.since_us(ts_us));
     }
 
-    /// Declares the bytes that were skipped since the gap.
+    fn skip_since(&mut self, bytes: u64, since_us: i64) {
+        let (skipped, first_us) = self.skipped;
+        if bytes > 0 {
+            let first_us = if skipped == 0 { since_us } else { first_us.min(since_us) };
+            self.skipped = (skipped.saturating_add(bytes), first_us);
+        }
+    }
+
+    /// The commands of the queue are not believed.
+    fn skip_queue(&mut self) {
+        while let Some(command) = self.pop() {
+            self.skip_since(command.sent_bytes, command.ts_us);
+        }
+    }
+
+    /// Declares the bytes that were skipped.
     pub(super) fn report_skipped(&mut self, ts_us: i64, out: &mut dyn Output) {
         let (bytes, since_us) = std::mem::take(&mut self.skipped);
         if bytes > 0 {
-            self.emit(out, ts_us, &Event::Lost { cause: Cause::Resync, bytes, since_us });
+            let cause = self.skip_cause;
+            // A connection that is not read has no end either.
+            self.has_records |= self.phase != Phase::Over;
+            out.emit(&self.who, ts_us, &Event::Lost { cause, bytes, since_us });
         }
+    }
+
+    /// The connection ends, or is no longer followed: declares what has no record.
+    pub(super) fn declare_rest(&mut self, ts_us: i64, out: &mut dyn Output) {
+        let (mut bytes, mut since_us) = (self.arrived_bytes(Side::Client), self.since_us(ts_us));
+        match self.phase {
+            Phase::Commands if self.is_trial => {
+                self.skip_queue();
+                self.skip(bytes, ts_us);
+            }
+            Phase::Commands => {
+                let rest = self.record_queue(ts_us, out);
+                bytes = bytes.saturating_add(rest.bytes);
+                since_us = since_us.min(rest.since_us);
+                if bytes > 0 {
+                    let cause = Cause::Unanswered;
+                    self.emit(out, ts_us, &Event::Lost { cause, bytes, since_us });
+                }
+            }
+            Phase::Login(_) => {
+                let (cause, sent_us) = (Cause::Unanswered, self.last_us[Side::Client as usize]);
+                let since_us = sent_us.map_or(since_us, |it| it.min(since_us));
+                out.emit(&self.who, ts_us, &Event::Lost { cause, bytes: 0, since_us });
+            }
+            _ => {}
+        }
+        self.report_skipped(ts_us, out);
     }
 
     pub(super) fn look_for_command(

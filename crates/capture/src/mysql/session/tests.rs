@@ -1,9 +1,16 @@
+mod lost;
+
 use super::*;
 use crate::mysql::CommandEnd;
 
 /// Notes events, in a short form.
 #[derive(Default)]
-struct Notes(Vec<String>);
+struct Notes {
+    lines: Vec<String>,
+    /// Since when something is lost.
+    since: Vec<i64>,
+    left: usize,
+}
 
 impl Output for Notes {
     fn emit(&mut self, who: &Identity, _: i64, event: &Event<'_>) {
@@ -31,7 +38,14 @@ impl Output for Notes {
             Event::Lost { cause, bytes, .. } => format!("lost {} {bytes}", cause.name()),
         };
         let partial = if who.is_partial { " partial" } else { "" };
-        self.0.push(note + partial);
+        self.lines.push(note + partial);
+        if let Event::Lost { since_us, .. } = event {
+            self.since.push(*since_us);
+        }
+    }
+
+    fn leave(&mut self, _: &Identity) {
+        self.left += 1;
     }
 }
 
@@ -43,6 +57,7 @@ fn packet(seq: u8, payload: &[u8]) -> Vec<u8> {
 struct Scene {
     session: Session,
     notes: Notes,
+    ts_us: i64,
 }
 
 const OK: &[u8] = b"\0\0\0\x02\0\0\0";
@@ -51,7 +66,7 @@ const DENIED: &[u8] = b"\xff\x15\x04#28000Access denied";
 impl Scene {
     fn new(is_joined: bool) -> Scene {
         let session = Session::new(Identity::default(), is_joined, Limits::default());
-        Scene { session, notes: Notes::default() }
+        Scene { session, notes: Notes::default(), ts_us: 1 }
     }
 
     /// After a login with these capabilities.
@@ -73,7 +88,7 @@ impl Scene {
     }
 
     fn bytes(&mut self, side: Side, bytes: &[u8]) -> &mut Scene {
-        self.session.data(side, bytes, 1, &mut self.notes);
+        self.session.data(side, bytes, self.ts_us, &mut self.notes);
         self
     }
 
@@ -86,12 +101,22 @@ impl Scene {
     }
 
     fn gap(&mut self, side: Side, bytes: u64) -> &mut Scene {
-        self.session.gap(side, bytes, 1, &mut self.notes);
+        self.session.gap(side, bytes, self.ts_us, &mut self.notes);
         self
     }
 
     fn take(&mut self) -> Vec<String> {
-        std::mem::take(&mut self.notes.0)
+        std::mem::take(&mut self.notes.lines)
+    }
+
+    fn at(&mut self, ts_us: i64) -> &mut Scene {
+        self.ts_us = ts_us;
+        self
+    }
+
+    fn close(&mut self) -> Vec<String> {
+        self.session.close(self.ts_us, &mut self.notes);
+        self.take()
     }
 }
 
@@ -142,13 +167,14 @@ fn logins_that_fail_switch_or_are_encrypted() {
     scene.server(4, b"\x01\x04").client(5, b"password\0").server(6, DENIED);
     scene.client(0, b"\x03SELECT 1");
     scene.session.close(2, &mut scene.notes);
-    assert_eq!(scene.take(), ["login me 1045", "disconnect"]);
+    assert_eq!(scene.take(), ["login me 1045", "lost protocol 13", "disconnect"]);
 
     let mut scene = Scene::new(false);
     scene.greet(caps::SSL).client(1, &login(caps::SSL)[..32]);
     scene.bytes(Side::Client, b"\x16\x03\x01 hello").bytes(Side::Server, b"\x16\x03\x03 hello");
     scene.session.close(2, &mut scene.notes);
-    assert_eq!(scene.take(), ["lost tls 0"]);
+    assert_eq!(scene.take(), ["lost tls 0", "lost tls 18"]);
+    assert_eq!(scene.notes.left, 1);
 
     // TLS begins although the packet has a whole login: the server does not read it.
     let mut scene = Scene::new(false);
@@ -338,7 +364,8 @@ fn what_is_not_of_the_protocol_is_declared() {
     let mut scene = Scene::new(false);
     scene.bytes(Side::Server, b"HTTP/1.1 400 Bad Request\r\n\r\n and more than it says");
     scene.bytes(Side::Client, b"GET / HTTP/1.1\r\n\r\n");
-    assert_eq!(scene.take(), ["lost protocol 18"]);
+    // What the server has sent, too.
+    assert_eq!(scene.take(), ["lost protocol 68"]);
     let mut scene = Scene::logged_in(0);
     scene.client(0, b"\x03A").server(1, b"\x01").server(9, b"x");
     assert_eq!(scene.take(), ["Query [] A", "lost protocol 1"]);
