@@ -4,6 +4,7 @@
 
 use super::caps;
 use super::read::Reader;
+use tacho_ring::codec::STRING_BYTES_MAX;
 
 /// The server's greeting.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,6 +75,18 @@ pub struct Login {
     pub client: Client,
 }
 
+impl Login {
+    /// Memory that it holds, bytes.
+    pub fn held_bytes(&self) -> usize {
+        self.user.len() + self.db.len() + self.client.held_bytes()
+    }
+}
+
+/// A name that a record can have: longer ones are cut in the arena, so no session keeps them.
+pub fn name(bytes: &[u8]) -> Vec<u8> {
+    bytes[..bytes.len().min(STRING_BYTES_MAX)].to_vec()
+}
+
 /// What a client says about itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Client {
@@ -83,6 +96,13 @@ pub struct Client {
     pub version: Vec<u8>,
     /// `_os_user`, if it is sent.
     pub os_user: Vec<u8>,
+}
+
+impl Client {
+    /// Memory that it holds, bytes.
+    pub fn held_bytes(&self) -> usize {
+        self.program.len() + self.version.len() + self.os_user.len()
+    }
 }
 
 impl Answer {
@@ -107,7 +127,7 @@ impl Answer {
         if client_caps & caps::MYSQL == 0 {
             client_caps |= u64::from(mariadb) << 32;
         }
-        let user = reader.nul_bytes()?.to_vec();
+        let user = name(reader.nul_bytes()?);
         skip_authentication(&mut reader, client_caps)?;
         let has_db = client_caps & caps::CONNECT_WITH_DB != 0;
         let db = if has_db { reader.nul_or_rest() } else { &[] };
@@ -115,7 +135,7 @@ impl Answer {
             reader.nul_or_rest();
         }
         let client = attributes(&mut reader, client_caps);
-        let db = db.to_vec();
+        let db = name(db);
         Some(Answer::Login(Login { caps: client_caps, collation, user, db, client }))
     }
 }
@@ -137,33 +157,33 @@ fn attributes(reader: &mut Reader<'_>, client_caps: u64) -> Client {
     let mut client = Client::default();
     let all = (client_caps & caps::CONNECT_ATTRS != 0).then(|| reader.lenenc_bytes()).flatten();
     let mut all = Reader::new(all.unwrap_or_default());
-    let (mut name, mut version) = (&[][..], &[][..]);
+    let (mut library, mut version) = (&[][..], &[][..]);
     while let (Some(key), Some(value)) = (all.lenenc_bytes(), all.lenenc_bytes()) {
         match key {
-            b"program_name" => client.program = value.to_vec(),
-            b"_os_user" => client.os_user = value.to_vec(),
-            b"_client_name" => name = value,
+            b"program_name" => client.program = name(value),
+            b"_os_user" => client.os_user = name(value),
+            b"_client_name" => library = value,
             b"_client_version" => version = value,
             _ => {}
         }
     }
-    let parts = [name, version];
+    let parts = [library, version];
     let parts = parts.iter().copied().filter(|part| !part.is_empty()).collect::<Vec<_>>();
-    client.version = parts.join(&b' ');
+    client.version = name(&parts.join(&b' '));
     client
 }
 
 /// `COM_CHANGE_USER`, after its first byte.
 pub fn change_user(payload: &[u8], client_caps: u64) -> Option<Login> {
     let mut reader = Reader::new(payload);
-    let user = reader.nul_bytes()?.to_vec();
+    let user = name(reader.nul_bytes()?);
     if client_caps & caps::SECURE_CONNECTION != 0 {
         let bytes = reader.u8()?;
         reader.take(bytes.into())?;
     } else {
         reader.nul_bytes()?;
     }
-    let db = reader.nul_or_rest().to_vec();
+    let db = name(reader.nul_or_rest());
     // 0: an old client that sends no collation.
     let collation = reader.u16().unwrap_or(0);
     if client_caps & caps::PLUGIN_AUTH != 0 {
@@ -193,6 +213,23 @@ mod tests {
         assert_eq!(login.user, b"pam");
         assert_eq!(login.collation, 33);
         assert_eq!(login.db, b"", "the flag for it is not set");
+    }
+
+    #[test]
+    fn names_are_cut_where_records_cut_them() {
+        let long = [b'x'; 5000];
+        let value = [&b"\xfc\x88\x13"[..], &long].concat();
+        let keys = [&b"\x0cprogram_name"[..], b"\x08_os_user", b"\x0f_client_version"];
+        let attributes = keys.map(|key| [key, &value].concat()).concat();
+        let length = (attributes.len() as u16).to_le_bytes();
+        let payload = [&long[..], b"\0\0", &long, b"\0\x21\0\xfc", &length, &attributes].concat();
+        let login = change_user(&payload, caps::SECURE_CONNECTION | caps::CONNECT_ATTRS);
+        let login = login.expect("a login");
+        let Client { program, version, os_user } = &login.client;
+        for part in [&login.user, &login.db, program, version, os_user] {
+            assert_eq!(part.len(), STRING_BYTES_MAX);
+        }
+        assert_eq!(login.held_bytes(), 5 * STRING_BYTES_MAX);
     }
 
     #[test]

@@ -15,7 +15,7 @@ use super::charset;
 use super::command::Kind;
 use super::frame::{Framer, Keep, Message};
 use super::inflate::{Algorithm, Inflater};
-use super::login::{Answer, Client, Greeting, Login};
+use super::login::{Answer, Client, Greeting, Login, name};
 use super::proxy::{self, Proxied};
 use super::response::Response;
 use super::{Cause, Event, Identity, Limits, Output, Side};
@@ -57,8 +57,10 @@ struct Command {
 }
 
 impl Command {
+    /// Memory outside of the queue.
     fn held_bytes(&self) -> usize {
-        self.text.as_ref().map_or(0, Vec::len)
+        let text = self.text.as_ref().map_or(0, Vec::len);
+        text + self.login.as_ref().map_or(0, Login::held_bytes)
     }
 }
 
@@ -153,7 +155,12 @@ impl Session {
         let framers = self.framers.iter().map(Framer::held_bytes).sum::<usize>();
         let inflaters = self.packing.iter().flat_map(|packing| &packing.inflaters);
         let inflaters = inflaters.map(Inflater::held_bytes).sum::<usize>();
-        framers + inflaters + self.queue_bytes + self.prepared.bytes
+        let queue = self.queue.capacity() * size_of::<Command>() + self.queue_bytes;
+        let login = if let Phase::Login(client) = &self.phase { client.held_bytes() } else { 0 };
+        let Identity { user, os_user, db, .. } = &self.who;
+        let names = user.len() + os_user.len() + db.len();
+        let proxy = self.proxy.capacity();
+        framers + inflaters + queue + login + names + proxy + self.prepared.bytes
     }
 
     fn emit(&mut self, out: &mut dyn Output, ts_us: i64, event: &Event<'_>) {
@@ -378,10 +385,10 @@ impl Session {
     /// What an OK packet says about the session.
     fn take_ok(&mut self, db: Option<&[u8]>, charset: Option<&[u8]>) {
         if let Some(db) = db {
-            self.who.db = db.to_vec();
+            self.who.db = name(db);
         }
         if let Some(charset) = charset {
-            self.who.charset = charset.to_vec();
+            self.who.charset = name(charset);
         }
     }
 

@@ -1,5 +1,7 @@
 //! Commands, and the answers to them.
 
+use std::collections::VecDeque;
+
 use super::{Command, Phase, Session};
 use crate::mysql::command::{
     self, Answers, BULK_EXECUTE, CHANGE_USER, CLOSE, EXECUTE, INIT_DB, Kind, PREPARE, QUERY,
@@ -15,6 +17,10 @@ use crate::mysql::{Failure, caps};
 
 /// Texts of prepared statements that are kept for a connection, bytes.
 const PREPARED_BYTES_MAX: usize = 64 << 20;
+/// What the entry of a prepared statement needs beside its text, bytes.
+const PREPARED_ENTRY_BYTES: usize = 64;
+/// Commands whose memory an empty queue keeps.
+const QUEUE_KEPT: usize = 16;
 /// The number that MariaDB's clients give to the statement that they prepared last.
 const LAST_PREPARED: u32 = u32::MAX;
 
@@ -185,6 +191,10 @@ impl Session {
     pub(super) fn pop(&mut self) -> Option<Command> {
         let command = self.queue.pop_front()?;
         self.queue_bytes -= command.held_bytes();
+        // What a burst has needed would stay with each connection for ever.
+        if self.queue.is_empty() && self.queue.capacity() > QUEUE_KEPT {
+            self.queue = VecDeque::new();
+        }
         Some(command)
     }
 
@@ -309,7 +319,7 @@ impl Session {
     /// What a successful command has changed in the session.
     fn follow(&mut self, command: Command, outcome: &Outcome) {
         match command.kind.code {
-            INIT_DB => self.who.db = command.text.unwrap_or_default(),
+            INIT_DB => self.who.db = login::name(command.text.as_deref().unwrap_or_default()),
             CHANGE_USER => self.prepared = super::Prepared::default(),
             RESET_CONNECTION => {
                 self.prepared = super::Prepared::default();
@@ -340,10 +350,10 @@ impl Session {
         };
         let change = track::change(text);
         if let Some(db) = change.db {
-            self.who.db = db.to_vec();
+            self.who.db = login::name(db);
         }
         if let Some(charset) = change.charset {
-            self.who.charset = charset.to_ascii_lowercase();
+            self.who.charset = login::name(charset).to_ascii_lowercase();
         }
         if change.is_doubtful && !is_tracked {
             self.who.db.clear();
@@ -368,14 +378,15 @@ impl Session {
 
     fn forget_prepared(&mut self, id: u32) {
         if let Some(old) = self.prepared.texts.remove(&id) {
-            self.prepared.bytes -= old.len();
+            self.prepared.bytes -= old.len() + PREPARED_ENTRY_BYTES;
         }
     }
 
     fn keep_prepared(&mut self, id: u32, text: Vec<u8>) {
         self.forget_prepared(id);
-        if self.prepared.bytes + text.len() <= PREPARED_BYTES_MAX {
-            self.prepared.bytes += text.len();
+        let bytes = text.len() + PREPARED_ENTRY_BYTES;
+        if self.prepared.bytes + bytes <= PREPARED_BYTES_MAX {
+            self.prepared.bytes += bytes;
             self.prepared.texts.insert(id, text);
         }
     }

@@ -372,6 +372,37 @@ fn what_is_not_of_the_protocol_is_declared() {
 }
 
 #[test]
+fn all_memory_of_a_session_is_counted() {
+    let mut scene = Scene::new(false);
+    // A PROXY header of 64 KiB that never ends.
+    scene.bytes(Side::Client, b"\r\n\r\n\0\r\nQUIT\n\x21\x11\xff\xff");
+    scene.bytes(Side::Client, &[0; 60_000]);
+    assert!(scene.session.held_bytes() >= 60_000);
+    // Commands without a text.
+    let mut scene = Scene::logged_in(caps::SECURE_CONNECTION);
+    let before = scene.session.held_bytes();
+    let pings = packet(0, b"\x0e").repeat(4000);
+    scene.bytes(Side::Client, &pings);
+    assert!(scene.session.held_bytes() - before >= 4000 * size_of::<Command>());
+    let answers = packet(1, OK).repeat(4000);
+    scene.bytes(Side::Server, &answers);
+    assert!(scene.session.held_bytes() < before + 20 * size_of::<Command>());
+    // The user of a login that waits.
+    let (user, before) = ([b'u'; 5000], scene.session.held_bytes());
+    scene.client(0, &[&b"\x11"[..], &user, b"\0\0\0"].concat());
+    let held = scene.session.held_bytes() - before;
+    assert!((640..2000).contains(&held), "{held}");
+    // Prepared statements without a text.
+    let mut scene = Scene::logged_in(0);
+    let before = scene.session.held_bytes();
+    for id in 0..1000_u32 {
+        let prepared = [&[0][..], &id.to_le_bytes(), &[0; 7]].concat();
+        scene.client(0, b"\x16").server(1, &prepared);
+    }
+    assert!(scene.session.held_bytes() - before >= 64 * 1000);
+}
+
+#[test]
 fn a_load_balancer_names_its_client() {
     let mut scene = Scene::new(false);
     scene
