@@ -76,10 +76,17 @@ impl Packing {
     }
 }
 
+/// The text of a statement that was prepared.
+struct PreparedText {
+    text: Vec<u8>,
+    /// It changes neither the database nor the character set.
+    changes_nothing: bool,
+}
+
 /// Statements that were prepared.
 #[derive(Default)]
 struct Prepared {
-    texts: HashMap<u32, Vec<u8>>,
+    texts: HashMap<u32, PreparedText>,
     bytes: usize,
     last: Option<u32>,
 }
@@ -107,6 +114,8 @@ pub struct Session {
     /// An EOF packet may follow the last answer.
     may_have_eof: bool,
     prepared: Prepared,
+    /// Something may have ended the server's reports of the database and the character set.
+    is_untracked: bool,
     /// The first bytes of the client, which may be a PROXY header.
     proxy: Vec<u8>,
     /// When the first byte of each side was sent that is not understood yet, at the earliest, µs.
@@ -141,6 +150,7 @@ impl Session {
             is_trial: false,
             may_have_eof: false,
             prepared: Prepared::default(),
+            is_untracked: false,
             proxy: Vec::new(),
             begun_us: [None; 2],
             last_us: [None; 2],

@@ -1,5 +1,9 @@
 //! Which database and character set a statement has chosen, for servers that do not report it.
 
+use std::sync::LazyLock;
+
+use aho_corasick::{AhoCorasick, MatchKind};
+
 /// What a statement changes if it succeeds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Change<'s> {
@@ -9,25 +13,33 @@ pub struct Change<'s> {
     pub charset: Option<&'s [u8]>,
     /// It may change one of them in a way that is not understood.
     pub is_doubtful: bool,
+    /// The server may report changes no longer.
+    pub ends_tracking: bool,
 }
 
 /// Reads a statement.
 pub fn change(statement: &[u8]) -> Change<'_> {
     let mut words = Words { rest: statement };
     let mut change = Change::default();
+    let (mut is_executed, mut is_set) = (false, false);
     match words.next() {
         Some(word) if is(word, "use") => change.db = words.next().map(unquoted),
-        Some(word) if is(word, "set") => set(&mut words, &mut change),
+        Some(word) if is(word, "set") => {
+            is_set = true;
+            set(&mut words, &mut change);
+        }
+        // What it executes is in a variable of the session, or in a statement that was prepared.
+        Some(word) if is(word, "execute") => is_executed = true,
         _ => {}
     }
+    let mentions = Mentions::of(statement, is_set);
+    let ends_tracking = is_executed || mentions.tracking || mentions.execution;
     let rest = words.rest.trim_ascii();
     let is_simple = change.db.is_some() || change.charset.is_some();
     // Something behind it: another statement, a comment, a collation.
-    if is_simple && !matches!(rest, b"" | b";") {
-        return Change { is_doubtful: true, ..Change::default() };
-    }
-    if !is_simple && mentions(statement) {
-        change.is_doubtful = true;
+    let has_more = is_simple && !matches!(rest, b"" | b";");
+    if has_more || ends_tracking || !is_simple && (change.is_doubtful || mentions.change) {
+        return Change { is_doubtful: true, ends_tracking, ..Change::default() };
     }
     change
 }
@@ -67,19 +79,97 @@ fn unquoted(word: &[u8]) -> &[u8] {
     }
 }
 
-/// Whether any of the words that change them is in the text, wherever.
-fn mentions(statement: &[u8]) -> bool {
-    const LOOKED_AT: usize = 64 << 10;
-    let text = &statement[..statement.len().min(LOOKED_AT)];
-    let has = |word: &str| {
-        text.windows(word.len()).any(|part| part.eq_ignore_ascii_case(word.as_bytes()))
-    };
-    // Statements that merely contain these words are rare: they cost a field, not a wrong value.
-    has("character_set_client")
-        || has("set names")
-        || has("set character")
-        || has("set charset")
-        || has("use ") && (has(";use ") || has("; use ") || has(";\nuse ") || has("*/use "))
+/// Words of a statement that change something, or may.
+///
+/// They may be in a text or a name: that is rare, and costs a field, not a wrong value.
+#[derive(Default)]
+struct Mentions {
+    /// Another database or character set.
+    change: bool,
+    /// A variable that says what the server reports.
+    tracking: bool,
+    /// A statement that is executed by its name, or from a text.
+    execution: bool,
+}
+
+const WORDS: [&str; 8] = [
+    "session_track_",
+    "character_set_client",
+    "execute",
+    "use",
+    "set",
+    "names",
+    "character",
+    "charset",
+];
+
+static FINDER: LazyLock<AhoCorasick> = LazyLock::new(|| {
+    AhoCorasick::builder()
+        .ascii_case_insensitive(true)
+        .match_kind(MatchKind::LeftmostLongest)
+        .build(WORDS)
+        .expect("eight words can be found")
+});
+
+impl Mentions {
+    fn of(statement: &[u8], is_set: bool) -> Mentions {
+        let mut mentions = Mentions::default();
+        let mut has_set = is_set;
+        for found in FINDER.find_iter(statement) {
+            let (at, end) = (found.start(), found.end());
+            let is_word = || is_word(statement, at, end);
+            let begins = || is_word() && may_begin(statement, at);
+            match WORDS[found.pattern().as_usize()] {
+                "session_track_" => mentions.tracking = true,
+                "character_set_client" => mentions.change = true,
+                "execute" => mentions.execution |= begins(),
+                "use" => mentions.change |= begins() && !is_hint(&statement[end..]),
+                "set" => has_set |= begins(),
+                // Of `SET NAMES`, `SET CHARACTER SET` and `SET CHARSET`.
+                _ => mentions.change |= has_set && is_word(),
+            }
+        }
+        mentions
+    }
+}
+
+fn is_of_word(byte: &u8) -> bool {
+    byte.is_ascii_alphanumeric() || *byte >= 0x80 || matches!(byte, b'_' | b'$')
+}
+
+/// Whether the bytes are a word, and not a part of one.
+fn is_word(statement: &[u8], at: usize, end: usize) -> bool {
+    let before = at.checked_sub(1).and_then(|at| statement.get(at));
+    // The version of a comment may stand before it without a blank.
+    let is_begin = before.is_none_or(|byte| !is_of_word(byte) || byte.is_ascii_digit());
+    is_begin && !statement.get(end).is_some_and(is_of_word)
+}
+
+/// Whether a statement may begin here: behind another one, or behind or within a comment.
+fn may_begin(statement: &[u8], at: usize) -> bool {
+    let before = &statement[..at];
+    let code = before.trim_ascii_end();
+    match code.last() {
+        Some(b';' | b'/' | b'!') => true,
+        // The version of a comment that is executed.
+        Some(b'0'..=b'9') => {
+            let digits = code.iter().rev().take_while(|byte| byte.is_ascii_digit()).count();
+            let code = &code[..code.len() - digits];
+            code.ends_with(b"/*!") || code.ends_with(b"/*M!")
+        }
+        // Perhaps a comment that ends with its line.
+        Some(_) if before[code.len()..].contains(&b'\n') => {
+            let line = code.rsplit(|byte| *byte == b'\n').next().unwrap_or_default();
+            line.contains(&b'#') || line.windows(2).any(|pair| pair == b"--")
+        }
+        _ => false,
+    }
+}
+
+/// Whether the word before this is that of `USE INDEX`.
+fn is_hint(rest: &[u8]) -> bool {
+    let word = Words { rest }.next();
+    word.is_some_and(|word| is(word, "index") || is(word, "key"))
 }
 
 /// Words of a statement: names, quoted names; comments and blanks are skipped.
@@ -114,9 +204,7 @@ impl<'s> Words<'s> {
                 self.rest.iter().skip(1).position(|byte| *byte == first).map(|at| at + 2)?
             }
             _ => {
-                let is_end = |byte: &u8| {
-                    !(byte.is_ascii_alphanumeric() || *byte >= 0x80 || matches!(byte, b'_' | b'$'))
-                };
+                let is_end = |byte: &u8| !is_of_word(byte);
                 self.rest.iter().position(is_end).unwrap_or(self.rest.len())
             }
         };
@@ -150,6 +238,25 @@ mod tests {
     }
 
     #[test]
+    fn what_may_end_the_reports_of_the_server() {
+        let padded = [&b"SELECT '"[..], &[b'x'; 100_000], b"'; SET session_track_schema = OFF"];
+        for text in [
+            &b"SET session_track_schema = OFF"[..],
+            b"SET @@Session.SESSION_TRACK_SYSTEM_VARIABLES = ''; SET NAMES latin1",
+            b"EXECUTE s",
+            b"execute immediate @x",
+            b"SELECT 1; /* y */ EXECUTE s USING @a",
+            &padded.concat(),
+        ] {
+            let change = change(text);
+            let shown = String::from_utf8_lossy(&text[..text.len().min(50)]);
+            assert!(change.ends_tracking && change.is_doubtful, "{shown}");
+            assert_eq!((change.db, change.charset), (None, None));
+        }
+        assert!(!change(b"SELECT 1; USE other").ends_tracking);
+    }
+
+    #[test]
     fn what_is_not_understood_is_doubtful() {
         for text in [
             &b"USE a; USE b"[..],
@@ -158,14 +265,30 @@ mod tests {
             b"SET NAMES DEFAULT",
             b"SET character_set_client = latin1",
             b"SET sql_mode = '', character_set_client = @x",
+            b"SELECT 1;\tUSE\tb",
+            b"SELECT 1 -- x\nuse b",
+            b"SELECT 1;/* x */USE`b`",
+            b"/*!50000USE b */",
+            b"/*!40101 SET  NAMES latin1 */",
+            b"SELECT 1; SET /* x */ CHARSET latin1",
+            b"SET autocommit = 0, NAMES latin1",
         ] {
             let change = change(text);
             assert!(change.is_doubtful, "{}", String::from_utf8_lossy(text));
             assert_eq!((change.db, change.charset), (None, None));
         }
-        for text in
-            [&b"SELECT 1"[..], b"INSERT INTO t VALUES ('use x')", b"SET autocommit = 0", b""]
-        {
+        for text in [
+            &b"SELECT 1"[..],
+            b"INSERT INTO t VALUES ('use x')",
+            b"SET autocommit = 0",
+            b"",
+            b"SELECT * FROM t /* q1 */ USE INDEX (i)",
+            b"SELECT names, user FROM users; SELECT used",
+            b"UPDATE t1 SET names = 'a'",
+            b"UPDATE t\n  SET names = 'a'\n  WHERE charset = 'b'",
+            b"SET character_set_results = NULL",
+            b"INSERT INTO t VALUES ('to execute it')",
+        ] {
             assert_eq!(change(text), Change::default(), "{}", String::from_utf8_lossy(text));
         }
     }

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::{Command, Phase, Session};
+use super::{Command, Phase, PreparedText, Session};
 use crate::mysql::command::{
     self, Answers, BULK_EXECUTE, CHANGE_USER, CLOSE, EXECUTE, INIT_DB, Kind, PREPARE, QUERY,
     RESET_CONNECTION,
@@ -161,10 +161,7 @@ impl Session {
 
     /// What a command without an answer may have changed is not known for those behind it.
     fn doubt(&mut self, command: &Command) {
-        let text = match command.statement {
-            Some(id) => self.prepared_text(id),
-            None => command.text.as_deref(),
-        };
+        let text = self.text_of(command);
         let may_change = match command.kind.code {
             QUERY | EXECUTE | BULK_EXECUTE => {
                 text.is_none_or(|text| track::change(text) != track::Change::default())
@@ -204,10 +201,7 @@ impl Session {
         if !has_start(command.kind) {
             return;
         }
-        let text = match command.statement {
-            Some(id) => self.prepared_text(id),
-            None => command.text.as_deref(),
-        };
+        let text = self.text_of(command);
         out.emit(&self.who, command.ts_us, &Event::Start { command: command.kind.name, text });
         self.has_records = true;
     }
@@ -280,7 +274,8 @@ impl Session {
             // If it failed, the server has no last one. Whether its text is known does not matter.
             self.prepared.last = outcome.prepared.map(|it| it.id);
         }
-        if outcome.failure.is_none() {
+        // Of several statements in one packet, those before the one that failed were executed.
+        if outcome.failure.is_none() || outcome.results > 0 {
             self.follow(command, &outcome);
         }
         // A command that was sent before this answer begins now.
@@ -320,12 +315,26 @@ impl Session {
     fn follow(&mut self, command: Command, outcome: &Outcome) {
         match command.kind.code {
             INIT_DB => self.who.db = login::name(command.text.as_deref().unwrap_or_default()),
-            CHANGE_USER => self.prepared = super::Prepared::default(),
+            CHANGE_USER => {
+                self.prepared = super::Prepared::default();
+                self.is_untracked = false;
+            }
             RESET_CONNECTION => {
                 self.prepared = super::Prepared::default();
                 self.who.charset.clone_from(&self.login_charset);
+                self.is_untracked = false;
             }
-            QUERY => self.follow_statement(command.text.as_deref(), outcome),
+            QUERY => {
+                let change = command.text.as_deref().map(track::change);
+                return self.follow_change(change, outcome);
+            }
+            EXECUTE | BULK_EXECUTE => {
+                let prepared = command.statement.and_then(|id| self.prepared_of(id));
+                if !prepared.is_some_and(|it| it.changes_nothing) {
+                    let text = prepared.map(|it| it.text.clone());
+                    return self.follow_change(text.as_deref().map(track::change), outcome);
+                }
+            }
             PREPARE => match (outcome.prepared, command.text) {
                 (Some(prepared), Some(text)) => self.keep_prepared(prepared.id, text),
                 // One of an unknown text, perhaps with the number of another one.
@@ -337,27 +346,31 @@ impl Session {
         self.take_ok(outcome.db.as_deref(), outcome.charset.as_deref());
     }
 
-    fn follow_statement(&mut self, text: Option<&[u8]>, outcome: &Outcome) {
-        // Servers report both, if the client can read that.
-        let is_tracked = self.caps.is_some_and(|session| session & caps::SESSION_TRACK != 0);
-        if is_tracked && (outcome.db.is_some() || outcome.charset.is_some()) {
-            return;
+    /// What a statement has changed; `None`: its text is not known.
+    fn follow_change(&mut self, change: Option<track::Change<'_>>, outcome: &Outcome) {
+        let ends_tracking = change.as_ref().is_none_or(|it| it.ends_tracking);
+        self.is_untracked |= ends_tracking;
+        // Servers report both, if the client can read that, unless a statement has ended it.
+        let can_track = self.caps.is_some_and(|session| session & caps::SESSION_TRACK != 0);
+        let is_tracked = can_track && !self.is_untracked;
+        match change {
+            Some(change) if !change.is_doubtful => {
+                if let Some(db) = change.db {
+                    self.who.db = login::name(db);
+                }
+                if let Some(charset) = change.charset {
+                    self.who.charset = login::name(charset).to_ascii_lowercase();
+                }
+            }
+            _ if is_tracked => {}
+            _ => {
+                self.who.db.clear();
+                self.who.charset.clear();
+            }
         }
-        let Some(text) = text else {
-            self.who.db.clear();
-            self.who.charset.clear();
-            return;
-        };
-        let change = track::change(text);
-        if let Some(db) = change.db {
-            self.who.db = login::name(db);
-        }
-        if let Some(charset) = change.charset {
-            self.who.charset = login::name(charset).to_ascii_lowercase();
-        }
-        if change.is_doubtful && !is_tracked {
-            self.who.db.clear();
-            self.who.charset.clear();
+        // A report is right, unless the same packet has ended them and changed more.
+        if !ends_tracking {
+            self.take_ok(outcome.db.as_deref(), outcome.charset.as_deref());
         }
     }
 
@@ -366,8 +379,16 @@ impl Session {
         if id == LAST_PREPARED { self.prepared.last } else { Some(id) }
     }
 
-    fn prepared_text(&self, id: u32) -> Option<&[u8]> {
-        self.prepared.texts.get(&self.resolved(id)?).map(Vec::as_slice)
+    fn prepared_of(&self, id: u32) -> Option<&PreparedText> {
+        self.prepared.texts.get(&self.resolved(id)?)
+    }
+
+    /// The text of a command, or that of the prepared statement that it executes.
+    fn text_of<'s>(&'s self, command: &'s Command) -> Option<&'s [u8]> {
+        match command.statement {
+            Some(id) => self.prepared_of(id).map(|it| &it.text[..]),
+            None => command.text.as_deref(),
+        }
     }
 
     fn close_prepared(&mut self, id: u32) {
@@ -378,7 +399,7 @@ impl Session {
 
     fn forget_prepared(&mut self, id: u32) {
         if let Some(old) = self.prepared.texts.remove(&id) {
-            self.prepared.bytes -= old.len() + PREPARED_ENTRY_BYTES;
+            self.prepared.bytes -= old.text.len() + PREPARED_ENTRY_BYTES;
         }
     }
 
@@ -387,7 +408,8 @@ impl Session {
         let bytes = text.len() + PREPARED_ENTRY_BYTES;
         if self.prepared.bytes + bytes <= PREPARED_BYTES_MAX {
             self.prepared.bytes += bytes;
-            self.prepared.texts.insert(id, text);
+            let changes_nothing = track::change(&text) == track::Change::default();
+            self.prepared.texts.insert(id, PreparedText { text, changes_nothing });
         }
     }
 }

@@ -69,7 +69,8 @@ impl Session {
         self.phase = Phase::Lost { is_armed: false };
         self.forget();
         self.who.is_partial = true;
-        // They may have changed unseen.
+        // They may have changed unseen, and so may what the server reports.
+        self.is_untracked = true;
         self.who.db.clear();
         self.who.charset.clear();
     }

@@ -274,6 +274,52 @@ fn the_user_and_the_database_are_followed() {
 }
 
 #[test]
+fn what_prepared_statements_change_is_followed() {
+    let mut scene = Scene::logged_in(0);
+    scene.client(0, b"\x16USE shop").server(1, b"\0\x05\0\0\0\0\0\0\0\0\0\0");
+    scene.client(0, b"\x03DO 1").server(1, OK);
+    scene.client(0, b"\x17\x05\0\0\0\0\x01\0\0\0").server(1, OK);
+    scene.client(0, b"\x03DO 2").server(1, OK);
+    // What SQL executes is not known, nor is it what an unknown statement does.
+    scene.client(0, b"\x03EXECUTE s").server(1, OK);
+    scene.client(0, b"\x03DO 3").server(1, OK).client(0, b"\x03USE shop").server(1, OK);
+    scene.client(0, b"\x17\x09\0\0\0\0\x01\0\0\0").server(1, OK);
+    scene.client(0, b"\x03DO 4").server(1, OK);
+    // The first one was executed.
+    scene.client(0, b"\x03USE a; SELEKT").server(1, b"\0\0\0\x0a\0\0\0").server(2, DENIED);
+    scene.client(0, b"\x03DO 5").server(1, OK);
+    let starts = scene.take().into_iter().filter(|note| note.contains("] DO "));
+    let wanted = ["DO 1", "DO 2", "DO 3", "DO 4", "DO 5"];
+    let dbs = ["", "shop", "", "", ""];
+    let wanted = wanted.iter().zip(dbs).map(|(text, db)| format!("Query [{db}] {text}"));
+    assert!(starts.eq(wanted));
+}
+
+#[test]
+fn a_client_can_end_the_reports_of_the_server() {
+    let mut scene = Scene::logged_in(caps::SESSION_TRACK);
+    // `USE a`, reported.
+    const A: &[u8] = b"\0\0\0\x02\x40\0\0\0\x04\x01\x02\x01a";
+    const DO: &[u8] = b"\x03DO 1";
+    scene.client(0, b"\x03SELECT 1; USE a").server(1, A).client(0, DO).server(1, OK);
+    // Not reported: the server has not done it.
+    scene.client(0, b"\x03SELECT 1; USE b").server(1, OK).client(0, DO).server(1, OK);
+    // In one packet: the report is not the last change.
+    scene.client(0, b"\x03USE a; SET session_track_schema = 0; USE b").server(1, A);
+    scene.client(0, DO).server(1, OK);
+    // Now what is not understood may have changed it.
+    scene.client(0, b"\x03USE b").server(1, OK).client(0, DO).server(1, OK);
+    scene.client(0, b"\x03SELECT 1; USE c").server(1, OK).client(0, DO).server(1, OK);
+    // A session as at its begin.
+    scene.client(0, b"\x1f").server(1, OK).client(0, b"\x03USE a").server(1, A);
+    scene.client(0, b"\x03SELECT 1; USE b").server(1, OK).client(0, DO).server(1, OK);
+    let dbs = scene.take().into_iter().filter_map(|note| {
+        note.strip_suffix("] DO 1").map(|note| note.trim_start_matches("Query [").to_owned())
+    });
+    assert_eq!(dbs.collect::<Vec<_>>(), ["a", "a", "", "b", "", "a"]);
+}
+
+#[test]
 fn after_a_gap_the_next_certain_command_continues() {
     let mut scene = Scene::logged_in(0);
     scene.client(0, b"\x03A").gap(Side::Server, 11);
