@@ -19,6 +19,8 @@ use crate::mysql::{Failure, caps};
 const PREPARED_BYTES_MAX: usize = 64 << 20;
 /// What the entry of a prepared statement needs beside its text, bytes.
 const PREPARED_ENTRY_BYTES: usize = 64;
+/// The first byte of a replica's acknowledgement (`kPacketMagicNum`): no command.
+const SEMI_SYNC_ACK: u8 = 0xef;
 /// Commands whose memory an empty queue keeps.
 const QUEUE_KEPT: usize = 16;
 /// The number that MariaDB's clients give to the statement that they prepared last.
@@ -29,6 +31,11 @@ impl Session {
     fn is_client_asked(&self) -> bool {
         let is_login = self.queue.front().is_some_and(|it| it.kind.answers == Answers::Login);
         is_login || self.response.as_ref().is_some_and(Response::is_file)
+    }
+
+    /// Whether the server sends a stream of events.
+    fn is_streaming(&self) -> bool {
+        self.queue.front().is_some_and(|it| it.kind.answers == Answers::Stream)
     }
 
     pub(super) fn keep_of_command(&self) -> Keep {
@@ -45,6 +52,10 @@ impl Session {
             {
                 response.end_file();
             }
+            return;
+        }
+        if self.is_streaming() && message.bytes.first() == Some(&SEMI_SYNC_ACK) {
+            // A replica has an event. The command behind it in the queue would wait for ever.
             return;
         }
         let Some((&code, rest)) = message.bytes.split_first().filter(|_| message.seq == 0) else {
@@ -207,7 +218,8 @@ impl Session {
     }
 
     pub(super) fn server_sends(&mut self, message: &Message<'_>, ts_us: i64, out: &mut dyn Output) {
-        let is_next = self.packing.is_some() || message.seq == self.next_seq;
+        // Acknowledgements of a replica make some servers begin anew with their numbers.
+        let is_next = self.packing.is_some() || message.seq == self.next_seq || self.is_streaming();
         let Some(response) = self.response.as_mut() else {
             return self.unasked(message, ts_us, out);
         };

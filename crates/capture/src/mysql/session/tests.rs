@@ -449,6 +449,18 @@ fn all_memory_of_a_session_is_counted() {
 }
 
 #[test]
+fn acknowledgements_of_a_replica_are_no_commands() {
+    let mut scene = Scene::logged_in(0);
+    scene.client(0, b"\x12\x04\0\0\0\x01\0\x01\0\0\0").server(1, b"\0event");
+    for _ in 0..5000 {
+        scene.client(0, b"\xef\x04\0\0\0\0\0\0\0binlog.1").server(1, b"\0event");
+    }
+    // A command that was sent meanwhile is one; the stream may end.
+    scene.client(0, b"\x03DO 1").server(2, b"\xfe\0\0\0\0").server(1, OK);
+    assert_eq!(scene.take(), ["point Binlog Dump 0 0", "Query [] DO 1", "end Query 0 0"]);
+}
+
+#[test]
 fn a_load_balancer_names_its_client() {
     let mut scene = Scene::new(false);
     scene
