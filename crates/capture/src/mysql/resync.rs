@@ -12,24 +12,35 @@ const TEXT_LOOKED_AT: usize = 64;
 ///
 /// This is not enough to believe it: the answer must fit, too (`Session::trial`).
 pub fn may_be_command(segment: &[u8]) -> bool {
-    let Some((&[a, b, c, seq], payload)) = segment.split_first_chunk::<HEAD_BYTES>() else {
-        return false;
-    };
+    let mut rest = segment;
+    loop {
+        let Some((command, length)) = next_command(rest) else { return false };
+        match command.len().cmp(&length) {
+            std::cmp::Ordering::Equal => return true,
+            // More commands follow.
+            std::cmp::Ordering::Greater => rest = &command[length..],
+            // The next segment has the rest of the statement.
+            std::cmp::Ordering::Less => {
+                let is_statement = matches!(command[0], QUERY | PREPARE | INIT_DB);
+                return is_statement && command.len() > TEXT_LOOKED_AT;
+            }
+        }
+    }
+}
+
+/// What is behind a header that may be one of a command, and the length that the header says.
+fn next_command(bytes: &[u8]) -> Option<(&[u8], usize)> {
+    let (&[a, b, c, seq], payload) = bytes.split_first_chunk::<HEAD_BYTES>()?;
     let length = u32::from_le_bytes([a, b, c, 0]) as usize;
-    let Some((&code, rest)) = payload.split_first() else { return false };
+    let (&code, rest) = payload.split_first()?;
     if seq != 0 || length == 0 || !Kind::of(code).is_known() {
-        return false;
+        return None;
     }
     let is_statement = matches!(code, QUERY | PREPARE | INIT_DB);
     if is_statement && !is_text(&rest[..rest.len().min(TEXT_LOOKED_AT).min(length - 1)]) {
-        return false;
+        return None;
     }
-    match payload.len().cmp(&length) {
-        std::cmp::Ordering::Equal => true,
-        // More commands follow, or the next segment has the rest of the statement.
-        std::cmp::Ordering::Greater => may_be_command(&payload[length..]),
-        std::cmp::Ordering::Less => is_statement && payload.len() > TEXT_LOOKED_AT,
-    }
+    Some((payload, length))
 }
 
 /// Whether it may be the beginning of a statement, perhaps after attributes.
@@ -69,5 +80,13 @@ mod tests {
         ] {
             assert!(!may_be_command(other), "{other:?}");
         }
+    }
+
+    #[test]
+    fn a_segment_of_millions_of_commands_needs_no_stack() {
+        // As much as a compressed packet can have.
+        let pings = b"\x01\0\0\0\x0e".repeat((16 << 20) / 5);
+        assert!(may_be_command(&pings));
+        assert!(!may_be_command(&pings[..pings.len() - 1]));
     }
 }

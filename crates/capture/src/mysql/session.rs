@@ -287,6 +287,8 @@ impl Session {
             (Phase::Commands, Side::Server) => self.server_sends(message, ts_us, out),
             (Phase::Greeting, Side::Server) => self.greeting(message, ts_us, out),
             (Phase::Answer, Side::Client) => self.answer(message, ts_us, out),
+            // It waits no longer for the answer, or does not let the client in.
+            (Phase::Answer, Side::Server) => self.refused_early(message, ts_us, out),
             (Phase::Login(_), Side::Server) => self.authenticated(message, ts_us, out),
             (Phase::Login(_), Side::Client) => {}
             _ => self.lose(Cause::Protocol, message.total, ts_us, out),
@@ -316,11 +318,8 @@ impl Session {
     }
 
     fn greeting(&mut self, message: &Message<'_>, ts_us: i64, out: &mut dyn Output) {
-        if let [0xff, rest @ ..] = message.bytes
-            && message.is_whole()
-            && let Some(failure) = Failure::read(rest)
-        {
-            return self.refused(failure, Client::default(), ts_us, out);
+        if message.bytes.first() == Some(&0xff) {
+            return self.refused_early(message, ts_us, out);
         }
         match Greeting::read(message.bytes).filter(|_| message.is_whole()) {
             Some(greeting) => {
@@ -329,6 +328,17 @@ impl Session {
                 self.phase = Phase::Answer;
             }
             None => self.give_up(Cause::Protocol, message.total, ts_us, out),
+        }
+    }
+
+    /// The server refuses the connection before it knows whose it is.
+    fn refused_early(&mut self, message: &Message<'_>, ts_us: i64, out: &mut dyn Output) {
+        match message.bytes {
+            [0xff, rest @ ..] if message.is_whole() => match Failure::read(rest) {
+                Some(failure) => self.refused(failure, Client::default(), ts_us, out),
+                None => self.give_up(Cause::Protocol, message.total, ts_us, out),
+            },
+            _ => self.give_up(Cause::Protocol, message.total, ts_us, out),
         }
     }
 

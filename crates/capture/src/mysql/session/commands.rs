@@ -272,7 +272,7 @@ impl Session {
             rows_affected: outcome
                 .rows_affected
                 .filter(|_| is_text && command.kind.code != PREPARE),
-            query_time_us: u64::try_from(ts_us - command.ts_us).unwrap_or(0),
+            query_time_us: u64::try_from(ts_us.saturating_sub(command.ts_us)).unwrap_or(0),
             is_one: outcome.results == 1,
         };
         if command.kind.code == CHANGE_USER {

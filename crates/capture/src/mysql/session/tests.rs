@@ -185,6 +185,11 @@ fn logins_that_fail_switch_or_are_encrypted() {
     let mut scene = Scene::new(false);
     scene.server(0, b"\xff\x10\x04Too many connections");
     assert_eq!(scene.take(), ["login  1040"]);
+    // Behind the greeting: the answer took too long.
+    let mut scene = Scene::new(false);
+    scene.greet(0).server(1, b"\xff\x87\x04#08S01Got timeout");
+    assert_eq!(scene.take(), ["login  1159"]);
+    assert_eq!(scene.close(), ["disconnect"]);
 }
 
 #[test]
@@ -458,6 +463,15 @@ fn acknowledgements_of_a_replica_are_no_commands() {
     // A command that was sent meanwhile is one; the stream may end.
     scene.client(0, b"\x03DO 1").server(2, b"\xfe\0\0\0\0").server(1, OK);
     assert_eq!(scene.take(), ["point Binlog Dump 0 0", "Query [] DO 1", "end Query 0 0"]);
+}
+
+#[test]
+fn extreme_times_do_not_overflow() {
+    let mut scene = Scene::logged_in(0);
+    scene.at(i64::MIN).client(0, b"\x03DO 1").at(i64::MAX).server(1, OK);
+    scene.at(i64::MAX).client(0, b"\x03DO 2").at(i64::MIN).gap(Side::Server, 5);
+    assert_eq!(scene.take().last().map(String::as_str), Some("lost tcp_gap 5"));
+    assert_eq!(scene.notes.since, [i64::MIN]);
 }
 
 #[test]
