@@ -9,7 +9,8 @@
 //!        record in an arena         tacho_embed: drain, join, redact, write, seal
 //! ```
 //!
-//! A statement that was not sent is never recorded: what is doubtful becomes a `lost` line.
+//! A statement that was not sent is never recorded: what is doubtful becomes a `lost` line. Only in
+//! a session that says `partial` its own client could make its data look like one.
 //! `docs/specs/capture.md` has every packet type and what becomes of it.
 
 pub mod flows;

@@ -4,6 +4,8 @@ use super::command::{INIT_DB, Kind, PREPARE, QUERY};
 
 /// Bytes of a packet's header.
 const HEAD_BYTES: usize = 4;
+/// That of a compressed packet.
+const PACKED_HEAD_BYTES: usize = 7;
 /// A command that is longer than its segment is believed only if it is a statement.
 const TEXT_LOOKED_AT: usize = 64;
 
@@ -43,6 +45,67 @@ fn next_command(bytes: &[u8]) -> Option<(&[u8], usize)> {
     Some((payload, length))
 }
 
+/// Where the packets of a client end, if its next segment begins with one.
+#[derive(Default)]
+pub struct Ends {
+    plain: Walk<HEAD_BYTES>,
+    packed: Walk<PACKED_HEAD_BYTES>,
+}
+
+impl Ends {
+    /// The client sends these bytes.
+    pub fn add(&mut self, bytes: &[u8]) {
+        self.plain.add(bytes);
+        self.packed.add(bytes);
+    }
+
+    /// Whether the client is not within a packet. `is_packed`: its packets are compressed; `None`:
+    /// that is not known. A client that has sent nothing may be.
+    pub fn may_be_at_end(&self, is_packed: Option<bool>) -> bool {
+        is_packed != Some(true) && self.plain.is_at_end()
+            || is_packed != Some(false) && self.packed.is_at_end()
+    }
+}
+
+/// From header to header; each begins with the length of what is behind it.
+struct Walk<const HEAD: usize> {
+    head: [u8; HEAD],
+    head_bytes: usize,
+    /// Bytes that the current packet still has.
+    left: usize,
+}
+
+impl<const HEAD: usize> Default for Walk<HEAD> {
+    fn default() -> Walk<HEAD> {
+        Walk { head: [0; HEAD], head_bytes: 0, left: 0 }
+    }
+}
+
+impl<const HEAD: usize> Walk<HEAD> {
+    fn add(&mut self, bytes: &[u8]) {
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            let skipped = self.left.min(rest.len());
+            self.left -= skipped;
+            rest = &rest[skipped..];
+            let wanted = HEAD - self.head_bytes;
+            let (part, behind) = rest.split_at(wanted.min(rest.len()));
+            self.head[self.head_bytes..self.head_bytes + part.len()].copy_from_slice(part);
+            self.head_bytes += part.len();
+            rest = behind;
+            if self.head_bytes == HEAD {
+                self.head_bytes = 0;
+                let [a, b, c, ..] = self.head[..] else { return };
+                self.left = u32::from_le_bytes([a, b, c, 0]) as usize;
+            }
+        }
+    }
+
+    fn is_at_end(&self) -> bool {
+        self.head_bytes == 0 && self.left == 0
+    }
+}
+
 /// Whether it may be the beginning of a statement, perhaps after attributes.
 fn is_text(bytes: &[u8]) -> bool {
     let bytes = match bytes {
@@ -79,6 +142,23 @@ mod tests {
             b"some text of a large statement that continues here, and more of it follows below",
         ] {
             assert!(!may_be_command(other), "{other:?}");
+        }
+    }
+
+    #[test]
+    fn the_ends_of_packets_do_not_depend_on_segments() {
+        let plain = b"\x09\0\0\0\x03SELECT 1\0\0\0\x01\x01\0\0\0\x0e";
+        let packed = b"\x05\0\0\0\0\0\0\x01\0\0\0\x0e";
+        for part in 1..plain.len() {
+            let mut ends = Ends::default();
+            plain.chunks(part).for_each(|part| ends.add(part));
+            assert!(ends.may_be_at_end(Some(false)) && ends.may_be_at_end(None));
+            ends.add(&plain[..part]);
+            let is_end = part == 13 || part == 17;
+            assert_eq!(ends.may_be_at_end(Some(false)), is_end, "{part}");
+            let mut ends = Ends::default();
+            packed.chunks(part).for_each(|part| ends.add(part));
+            assert!(ends.may_be_at_end(Some(true)) && !ends.may_be_at_end(Some(false)));
         }
     }
 

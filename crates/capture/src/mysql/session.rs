@@ -18,6 +18,7 @@ use super::inflate::{Algorithm, Inflater};
 use super::login::{Answer, Client, Greeting, Login, name};
 use super::proxy::{self, Proxied};
 use super::response::Response;
+use super::resync::Ends;
 use super::{Cause, Event, Identity, Limits, Output, Side};
 
 /// The next part of a connection.
@@ -118,6 +119,8 @@ pub struct Session {
     is_untracked: bool,
     /// The first bytes of the client, which may be a PROXY header.
     proxy: Vec<u8>,
+    /// Where the client's packets end, during the search for a command.
+    ends: Ends,
     /// When the first byte of each side was sent that is not understood yet, at the earliest, µs.
     begun_us: [Option<i64>; 2],
     /// When each side has sent its last byte, µs.
@@ -152,6 +155,7 @@ impl Session {
             prepared: Prepared::default(),
             is_untracked: false,
             proxy: Vec::new(),
+            ends: Ends::default(),
             begun_us: [None; 2],
             last_us: [None; 2],
             skipped: (0, 0),

@@ -1,15 +1,19 @@
 //! Gaps, and how a session continues after one.
 //!
 //! A wrong guess would be a statement that no client sent. So a command after a gap is believed
-//! only if the server had the last word before it, its segment begins with it, and the server's
-//! answer has the right numbers and the right form. A part of a large statement cannot pass that:
-//! while it is sent, the server is silent.
+//! only if the server had the last word before it, the client's last segment before that did not
+//! end within a packet, its own segment begins with it, and the server's answer has the right
+//! numbers and the right form.
+//!
+//! Data does not pass that by chance. It is no proof against the client itself: one that pipelines
+//! commands can make the data of a large statement look like commands while the server answers the
+//! ones before. Hence these records say `partial`.
 
 use std::collections::VecDeque;
 
 use super::{Packing, Phase, Prepared, Session};
 use crate::mysql::inflate::{Algorithm, Inflater};
-use crate::mysql::resync::may_be_command;
+use crate::mysql::resync::{Ends, may_be_command};
 use crate::mysql::{Cause, Event, Output, Side};
 
 impl Session {
@@ -22,6 +26,7 @@ impl Session {
             Phase::Over => self.skip(bytes, ts_us),
             Phase::Lost { ref mut is_armed } => {
                 *is_armed = false;
+                self.ends = Ends::default();
                 self.skip(bytes, ts_us);
             }
             Phase::Commands
@@ -108,6 +113,7 @@ impl Session {
         self.prepared = Prepared::default();
         self.proxy = Vec::new();
         self.begun_us = [None; 2];
+        self.ends = Ends::default();
     }
 
     pub(super) fn skip(&mut self, bytes: u64, ts_us: i64) {
@@ -181,8 +187,19 @@ impl Session {
             self.is_trial = true;
             return self.unpack(side, bytes, ts_us, out);
         }
-        self.phase = Phase::Lost { is_armed: side == Side::Server };
+        let is_armed = side == Side::Server && self.ends.may_be_at_end(self.is_packed());
+        self.phase = Phase::Lost { is_armed };
+        match side {
+            Side::Client => self.ends.add(bytes),
+            // From here on it is not known again, unless a packet begins here.
+            Side::Server => self.ends = Ends::default(),
+        }
         self.skip(bytes.len() as u64, ts_us);
+    }
+
+    /// Whether packets are compressed. `None`: that is not known.
+    fn is_packed(&self) -> Option<bool> {
+        self.caps.map(|_| self.packing.is_some())
     }
 
     /// Whether a segment may begin with a command; finds out whether it is packed if that is not

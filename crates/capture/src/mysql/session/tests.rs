@@ -1,4 +1,5 @@
 mod lost;
+mod search;
 
 use super::*;
 use crate::mysql::CommandEnd;
@@ -325,40 +326,6 @@ fn a_client_can_end_the_reports_of_the_server() {
 }
 
 #[test]
-fn after_a_gap_the_next_certain_command_continues() {
-    let mut scene = Scene::logged_in(0);
-    scene.client(0, b"\x03A").gap(Side::Server, 11);
-    scene.client(0, b"\x03B").server(1, OK);
-    // The server had the last word, and the answer fits.
-    scene.client(0, b"\x03C").server(1, OK);
-    assert_eq!(
-        scene.take(),
-        [
-            "Query [] A",
-            "lost tcp_gap 11",
-            // B, and its answer.
-            "lost resync 17 partial",
-            "Query [] C partial",
-            "end Query 0 0 partial"
-        ]
-    );
-}
-
-#[test]
-fn a_command_whose_answer_does_not_fit_is_not_believed() {
-    let mut scene = Scene::new(true);
-    scene.server(1, OK).client(0, b"\x03FORGED").server(7, OK);
-    scene.client(0, b"\x03A").server(1, OK).client(0, b"\x03B").server(1, OK);
-    let notes = scene.take();
-    assert!(!notes.iter().any(|note| note.contains("FORGED")), "{notes:?}");
-    assert_eq!(notes.last().map(String::as_str), Some("end Query 0 0 partial"));
-    // A part of a large statement: the server is silent before it.
-    let mut scene = Scene::new(true);
-    scene.bytes(Side::Client, b"INSERT INTO t VALUES ('").client(0, b"\x03FORGED").server(1, OK);
-    assert_eq!(scene.take(), [""; 0]);
-}
-
-#[test]
 fn a_gap_within_a_text_loses_only_the_text() {
     let mut scene = Scene::logged_in(0);
     let command = packet(0, b"\x03SELECT 1 + 1 + 1");
@@ -389,25 +356,6 @@ fn a_statement_over_the_limit_is_declared() {
         ["lost too_large 201", "Query [] ?", "end Query 0 0", "Query [] A", "end Query 0 0"]
     );
     assert!(scene.session.held_bytes() < 1000);
-}
-
-#[test]
-fn a_session_that_was_joined_finds_out_what_it_can() {
-    // With query attributes and without EOF packets.
-    let mut scene = Scene::new(true);
-    scene.server(1, OK).client(0, b"\x03\0\x01SELECT 1");
-    scene.server(1, b"\x01").server(2, b"\x03def\0\0\0\x01a\0").server(3, b"\x011");
-    scene.server(4, b"\xfe\0\0\x02\0\0\0");
-    scene.session.close(3, &mut scene.notes);
-    assert_eq!(
-        scene.take(),
-        [
-            "lost resync 11 partial",
-            "Query [] SELECT 1 partial",
-            "end Query 1 0 partial",
-            "disconnect partial"
-        ]
-    );
 }
 
 #[test]
