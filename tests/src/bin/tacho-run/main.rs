@@ -115,10 +115,6 @@ fn run(arguments: &Arguments) -> Result<bool> {
     let caught_up = central.time_way(&mut conn, "caught-up")?;
 
     let other = load.user(PAIRED_USER);
-    step(&format!(
-        "timing the way to a search result at {} statements/s",
-        grouped(LAG_TRANSACTIONS * TRANSACTION_STATEMENTS)
-    ));
     let lags = measure_lag(&other, &central, &mut conn)?;
 
     step(&format!(
@@ -224,6 +220,8 @@ fn show_progress(conn: &mut Conn, product: &Product, second: Second, tagged: u64
 /// The time from a statement to its search result, beside a load that leaves this machine time for
 /// server, recorder, shipper and hub.
 fn measure_lag(load: &Sysbench, central: &Central, conn: &mut Conn) -> Result<Lags> {
+    let statements = grouped(LAG_TRANSACTIONS * TRANSACTION_STATEMENTS);
+    step(&format!("timing the way to a search result at {statements} statements/s"));
     load.create_user(conn)?;
     let load = load.clone().option(&format!("--rate={LAG_TRANSACTIONS}"));
     // It outlives the last statement that is timed.
