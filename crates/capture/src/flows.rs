@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 
 use crate::link::Segment;
 use crate::mysql::{Limits, Output, Side};
-use flow::Flow;
+use flow::{Belongs, Flow};
 
 /// The port of a server if none is named.
 const USUAL_PORT: u16 = 3306;
@@ -149,37 +149,56 @@ impl Flows {
     }
 
     fn add(&mut self, key: Key, side: Side, segment: &Segment<'_>, out: &mut dyn Output) {
-        let is_new = match self.flows.get(&key) {
-            None => true,
-            // The port is used again.
-            Some(flow) => segment.syn && side == Side::Client && !flow.begins_with(segment.seq),
-        };
-        if is_new {
+        match self.flows.get_mut(&key).map(|flow| flow.belongs(side, segment)) {
+            Some(Belongs::Here) => {}
+            Some(Belongs::Joins) => self.rejoin(key, out),
             // Only an acknowledgement: nothing is lost without it.
-            if !segment.syn && segment.payload.is_empty() && segment.missing == 0 {
-                return;
+            None if !segment.syn && segment.payload.is_empty() && segment.missing == 0 => return,
+            None | Some(Belongs::Begins) => {
+                // The port is used again.
+                if let Some(mut old) = self.flows.remove(&key) {
+                    self.held_bytes -= old.held_bytes();
+                    old.close(out);
+                }
+                self.make_room(out);
+                let is_sure = !self.servers.is_empty() || key.1.port() == USUAL_PORT;
+                let number = self.next_number();
+                let flow = Flow::new(key, number, segment.syn, is_sure, self.budget.each);
+                self.flows.insert(key, flow);
             }
-            if let Some(mut old) = self.flows.remove(&key) {
-                self.held_bytes -= old.held_bytes();
-                old.close(out);
-            }
-            self.make_room(out);
-            self.number = self.number.wrapping_add(1);
-            self.figures.connections += 1;
-            let is_sure = !self.servers.is_empty() || key.1.port() == USUAL_PORT;
-            let flow = Flow::new(key, self.number, segment.syn, is_sure, self.budget.each);
-            self.flows.insert(key, flow);
         }
+        self.give(key, side, segment, out);
+        if self.flows.get(&key).is_some_and(Flow::is_elsewhere) {
+            self.rejoin(key, out);
+            self.give(key, side, segment, out);
+        }
+        if self.held_bytes > self.budget.bytes {
+            self.shed(segment.ts_us, out);
+        }
+    }
+
+    fn next_number(&mut self) -> u32 {
+        self.number = self.number.wrapping_add(1);
+        self.figures.connections += 1;
+        self.number
+    }
+
+    /// A connection continues after its end, or elsewhere: it is another one, joined in its middle.
+    fn rejoin(&mut self, key: Key, out: &mut dyn Output) {
+        let Some(mut old) = self.flows.remove(&key) else { return };
+        self.held_bytes -= old.held_bytes();
+        old.abandon(out);
+        let number = self.next_number();
+        self.flows.insert(key, old.rejoined(key, number, self.budget.each));
+    }
+
+    /// Passes a segment to its connection.
+    fn give(&mut self, key: Key, side: Side, segment: &Segment<'_>, out: &mut dyn Output) {
         let Some(flow) = self.flows.get_mut(&key) else { return };
-        let before = flow.held_bytes();
+        self.held_bytes -= flow.held_bytes();
         flow.add(side, segment, out);
-        let after = flow.held_bytes();
-        self.held_bytes = self.held_bytes - before + after;
+        self.held_bytes += flow.held_bytes();
         self.figures.peak_bytes = self.figures.peak_bytes.max(self.held_bytes);
-        if self.held_bytes > self.budget.bytes && after > before {
-            flow.shed(segment.ts_us, out);
-            self.held_bytes = self.held_bytes - after + flow.held_bytes();
-        }
         if flow.has_hole() {
             self.holes.insert(key);
         } else {
@@ -187,25 +206,51 @@ impl Flows {
         }
     }
 
-    /// Forgets the connection that has been silent for longest, if there are too many.
+    /// Too much memory is used: the connections that hold the most of it give it up.
+    fn shed(&mut self, now_us: i64, out: &mut dyn Output) {
+        // An eighth more than necessary, because this visits all of them.
+        let wanted = self.budget.bytes / 8 * 7;
+        let holders = self.flows.iter().map(|(key, flow)| (flow.held_bytes(), *key));
+        let mut holders = holders.filter(|(bytes, _)| *bytes > 0).collect::<Vec<_>>();
+        holders.sort_unstable_by(|one, other| other.cmp(one));
+        for (bytes, key) in holders {
+            if self.held_bytes <= wanted {
+                return;
+            }
+            let Some(flow) = self.flows.get_mut(&key) else { continue };
+            flow.shed(now_us, out);
+            self.held_bytes = self.held_bytes - bytes + flow.held_bytes();
+            if !flow.has_hole() {
+                self.holes.remove(&key);
+            }
+        }
+    }
+
+    /// Forgets the connections that have been silent for longest, if there are too many.
     fn make_room(&mut self, out: &mut dyn Output) {
         if self.flows.len() < self.budget.connections {
             return;
         }
+        // Those that only knock must not displace the others.
+        let age = |flow: &Flow| (flow.has_data(), flow.last_us());
+        let mut ages = self.flows.iter().map(|(key, flow)| (age(flow), *key)).collect::<Vec<_>>();
         // A tenth at once: this visits all of them.
-        let mut ages =
-            self.flows.iter().map(|(key, flow)| (flow.last_us(), *key)).collect::<Vec<_>>();
         let count = (ages.len() / 10).max(1);
         ages.select_nth_unstable(count - 1);
         for (_, key) in ages.into_iter().take(count) {
-            self.remove(key, out);
+            self.remove(key, out, Flow::abandon);
         }
     }
 
-    fn remove(&mut self, key: Key, out: &mut dyn Output) {
+    fn remove(
+        &mut self,
+        key: Key,
+        out: &mut dyn Output,
+        end: impl FnOnce(&mut Flow, &mut dyn Output),
+    ) {
         if let Some(mut flow) = self.flows.remove(&key) {
             self.held_bytes -= flow.held_bytes();
-            flow.leave(out);
+            end(&mut flow, out);
         }
         self.holes.remove(&key);
     }
@@ -228,7 +273,7 @@ impl Flows {
             self.visited_all_us = self.now_us;
             let over = self.flows.iter().filter(|(_, flow)| flow.is_over(self.now_us));
             for key in over.map(|(key, _)| *key).collect::<Vec<_>>() {
-                self.remove(key, out);
+                self.remove(key, out, Flow::close);
             }
         }
     }
@@ -239,7 +284,7 @@ impl Flows {
             self.flows.iter().map(|(key, flow)| (flow.number(), *key)).collect::<Vec<_>>();
         keys.sort_unstable();
         for (_, key) in keys {
-            self.remove(key, out);
+            self.remove(key, out, Flow::leave);
         }
     }
 }

@@ -1,5 +1,7 @@
 //! One connection: its two directions in the order in which they happened.
 
+mod belongs;
+
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 
@@ -7,16 +9,19 @@ use crate::link::Segment;
 use crate::mysql::session::Session;
 use crate::mysql::{Identity, Limits, Output, Side};
 use crate::tcp::half::{Half, Piece};
+pub use belongs::Belongs;
 
 /// Longest wait for missing bytes, µs: packets may be captured out of order.
 const WAIT_US: i64 = 200_000;
+/// Longest wait for a sign that bytes are missing at all, µs: they may be sent again.
+const DOUBT_US: i64 = 30_000_000;
 /// Segments that wait for the other direction.
 const HELD_MAX: usize = 256;
 /// Bytes that wait in one connection.
 const WAITING_BYTES_MAX: usize = 4 << 20;
 /// How long a connection that has ended is remembered: late segments of it are no new one, µs.
 const ENDED_US: i64 = 10_000_000;
-/// How long a connection without any data is remembered, µs.
+/// How long a connection is remembered that has no data, or a RST that is not certain, µs.
 const SILENT_US: i64 = 60_000_000;
 
 /// A segment that waits: the other side has sent something before it that is missing.
@@ -39,6 +44,15 @@ enum Sort {
     Other,
 }
 
+/// How a connection has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    /// By both sides, or the capture stops following it.
+    Closed,
+    /// By a RST of this side. Data of the other one may still be on its way.
+    Reset(Side),
+}
+
 /// One connection, see the module documentation.
 pub struct Flow {
     number: u32,
@@ -49,8 +63,15 @@ pub struct Flow {
     first_seq: Option<u32>,
     held: VecDeque<Held>,
     held_bytes: usize,
-    fins: [bool; 2],
-    is_closed: bool,
+    end: Option<End>,
+    /// A RST that did not have the number that was expected: bytes before it may be missing.
+    reset: Option<(Side, u32)>,
+    /// Sequence numbers of the next bytes when it ended, if they were of this connection.
+    ends: [Option<u32>; 2],
+    /// It began with a SYN, and the server has not accepted it yet.
+    is_asked: bool,
+    /// Its client has sent the SYN of another connection.
+    has_other_syn: bool,
     has_data: bool,
     hole_since_us: Option<i64>,
     last_us: i64,
@@ -80,8 +101,11 @@ impl Flow {
             first_seq: None,
             held: VecDeque::new(),
             held_bytes: 0,
-            fins: [false; 2],
-            is_closed: false,
+            end: None,
+            reset: None,
+            ends: [None; 2],
+            is_asked: is_whole,
+            has_other_syn: false,
             has_data: false,
             hole_since_us: None,
             last_us: i64::MIN,
@@ -98,9 +122,9 @@ impl Flow {
         self.last_us
     }
 
-    /// Whether its first segment has this sequence number.
-    pub fn begins_with(&self, seq: u32) -> bool {
-        self.first_seq == Some(seq)
+    /// Whether there was any data.
+    pub fn has_data(&self) -> bool {
+        self.has_data
     }
 
     /// Memory that it holds, bytes.
@@ -120,42 +144,39 @@ impl Flow {
     /// Whether it can be forgotten.
     pub fn is_over(&self, now_us: i64) -> bool {
         let idle_us = now_us.saturating_sub(self.last_us);
-        (self.is_closed && idle_us > ENDED_US) || (!self.has_data && idle_us > SILENT_US)
+        let is_silent = !self.has_data || self.reset.is_some();
+        (self.end.is_some() && idle_us > ENDED_US) || (is_silent && idle_us > SILENT_US)
     }
 
     /// Takes the next segment.
     pub fn add(&mut self, side: Side, segment: &Segment<'_>, out: &mut dyn Output) {
+        // After the end the clock stands still: late segments do not keep it.
+        if self.end.is_some() {
+            return;
+        }
         self.last_us = self.last_us.max(segment.ts_us);
-        if self.is_closed || self.sort == Sort::Other {
+        if self.sort == Sort::Other {
+            if segment.fin || segment.rst {
+                self.end = Some(End::Closed);
+            }
             return;
         }
         let mut seq = segment.seq;
         if segment.syn {
             seq = seq.wrapping_add(1);
-            if side == Side::Client {
-                self.first_seq = Some(segment.seq);
-            }
-            if !self.halves[side as usize].is_known() {
-                self.halves[side as usize].begin(seq);
+            if !self.open(side, seq, segment) {
+                return;
             }
         }
-        let mut needs = 0;
-        if let Some(ack) = segment.ack {
-            let other = &mut self.halves[side.other() as usize];
-            // A segment without SYN: the connection was joined in its middle.
-            if !other.is_known() {
-                other.begin(ack);
-            }
-            needs = other.acknowledge(ack);
+        if !self.halves[side as usize].is_known() && !self.join(side, segment, out) {
+            return;
         }
         if segment.rst {
-            return self.close(out);
+            return self.reset(side, segment, out);
         }
-        if segment.fin {
-            let bytes = segment.payload.len() as u32;
-            let end = seq.wrapping_add(bytes).wrapping_add(segment.missing);
-            self.halves[side as usize].end_at(end);
-        }
+        // Its sender has not ended it.
+        self.reset.take_if(|(by, seq)| *by == side && *seq != segment.seq);
+        let needs = self.count(side, seq, segment);
         if !segment.payload.is_empty() || segment.missing > 0 {
             self.has_data = true;
             let held = Held {
@@ -168,14 +189,80 @@ impl Flow {
             };
             self.take(held, segment.payload, out);
         }
-        self.fins[side as usize] |= segment.fin;
         self.settle(segment.ts_us, out);
+    }
+
+    /// Takes the numbers of a SYN. `false`: it is not the one of this connection.
+    fn open(&mut self, side: Side, seq: u32, segment: &Segment<'_>) -> bool {
+        let first_seq = match side {
+            Side::Client => Some(segment.seq),
+            Side::Server => segment.ack.map(|ack| ack.wrapping_sub(1)),
+        };
+        self.first_seq = self.first_seq.or(first_seq);
+        let half = &mut self.halves[side as usize];
+        // A SYN in the middle of a connection says nothing.
+        if !half.is_known() && (side == Side::Server || self.is_asked) {
+            half.begin(seq);
+        }
+        self.is_asked &= side == Side::Client || first_seq != self.first_seq;
+        half.is_at(seq)
+    }
+
+    /// The first segment of a side whose beginning was not captured. Only the server says where
+    /// both are: what it sends is not the client's choice. `false`: that is still unknown.
+    fn join(&mut self, side: Side, segment: &Segment<'_>, out: &mut dyn Output) -> bool {
+        if side == Side::Server && !segment.rst {
+            self.halves[side as usize].begin(segment.seq);
+            return true;
+        }
+        let bytes = segment.payload.len() as u64 + u64::from(segment.missing);
+        if bytes > 0 {
+            self.has_data = true;
+            let Flow { session, sort, .. } = self;
+            pass(session, sort, side, Piece::Gap(bytes), segment.ts_us, out);
+        }
+        segment.rst
+    }
+
+    /// Notes what the numbers of a segment say. Returns the offset of the other side before which
+    /// its sender has everything.
+    fn count(&mut self, side: Side, seq: u32, segment: &Segment<'_>) -> u64 {
+        let bytes = segment.payload.len() as u32;
+        let end = seq.wrapping_add(bytes).wrapping_add(segment.missing);
+        let half = &mut self.halves[side as usize];
+        half.sends(end);
+        if segment.fin {
+            half.end_at(end);
+        }
+        let Some(ack) = segment.ack else { return 0 };
+        let other = &mut self.halves[side.other() as usize];
+        if !other.is_known() && side == Side::Server {
+            other.begin(ack);
+        }
+        other.acknowledge(ack)
+    }
+
+    /// A RST: its receiver believes it only if it has the number that is expected.
+    fn reset(&mut self, side: Side, segment: &Segment<'_>, out: &mut dyn Output) {
+        let half = &self.halves[side as usize];
+        let is_believed = if half.is_known() {
+            half.is_at(segment.seq)
+        } else {
+            // The server refuses the connection.
+            let other = &self.halves[side.other() as usize];
+            segment.ack.is_some() && segment.ack == other.next_seq()
+        };
+        if is_believed {
+            self.close_as(End::Reset(side), out);
+        } else {
+            self.reset = Some((side, segment.seq));
+        }
     }
 
     /// Delivers a segment, or holds it until the other side is complete up to it.
     fn take(&mut self, segment: Held, bytes: &[u8], out: &mut dyn Output) {
         if self.halves[segment.side.other() as usize].next() < segment.needs {
-            self.held_bytes += bytes.len();
+            self.held_bytes += size_of::<Held>() + bytes.len();
             self.held.push_back(Held { bytes: bytes.to_vec(), ..segment });
             return;
         }
@@ -183,19 +270,19 @@ impl Flow {
         self.release(out);
     }
 
-    /// Delivers held segments, as long as nothing is missing before them.
+    /// Delivers held segments if nothing is missing before them.
     fn release(&mut self, out: &mut dyn Output) {
-        while let Some(next) = self.held.front() {
-            if self.halves[next.side.other() as usize].next() < next.needs {
-                return;
-            }
-            self.release_one(out);
+        while let Some(index) = self.held.iter().position(|it| {
+            let other = &self.halves[it.side.other() as usize];
+            other.next() >= it.needs
+        }) {
+            self.release_one(index, out);
         }
     }
 
-    fn release_one(&mut self, out: &mut dyn Output) {
-        if let Some(next) = self.held.pop_front() {
-            self.held_bytes -= next.bytes.len();
+    fn release_one(&mut self, index: usize, out: &mut dyn Output) {
+        if let Some(next) = self.held.remove(index) {
+            self.held_bytes -= size_of::<Held>() + next.bytes.len();
             self.deliver(&next, &next.bytes, out);
         }
     }
@@ -210,61 +297,110 @@ impl Flow {
 
     /// Looks whether bytes are missing, or everything is complete.
     fn settle(&mut self, now_us: i64, out: &mut dyn Output) {
-        let is_missing = !self.held.is_empty() || self.halves.iter().any(Half::has_hole);
-        if !is_missing {
+        let is_ended = self.halves.iter().all(Half::has_end);
+        if !self.is_waiting() {
             self.hole_since_us = None;
-            if self.fins == [true; 2] {
-                self.close(out);
+            match self.reset.filter(|(side, seq)| self.halves[*side as usize].is_at(*seq)) {
+                Some((side, _)) => self.close_as(End::Reset(side), out),
+                None if is_ended => self.close(out),
+                None => {}
             }
             return;
         }
         let since_us = *self.hole_since_us.get_or_insert(now_us);
+        let waited_us = now_us.saturating_sub(since_us);
         let is_full = self.held.len() > HELD_MAX || self.waiting_bytes() > WAITING_BYTES_MAX;
-        if is_full || now_us.saturating_sub(since_us) > WAIT_US {
-            self.give_up_holes(now_us, out);
-            if self.fins == [true; 2] {
-                self.close(out);
-            }
+        if !is_full && waited_us <= WAIT_US {
+            return;
+        }
+        if is_ended {
+            return self.close(out);
+        }
+        if self.give_up_certain(now_us, out) {
+            self.hole_since_us = None;
+            return self.settle(now_us, out);
+        }
+        let is_full = self.held.len() > HELD_MAX || self.waiting_bytes() > WAITING_BYTES_MAX;
+        if is_full || waited_us > DOUBT_US {
+            // Nothing but these segments says that anything is missing before them. If there is,
+            // the other side will say so.
+            self.held.clear();
+            self.held_bytes = 0;
+            self.halves.iter_mut().for_each(Half::drop_early);
+            self.hole_since_us = None;
         }
     }
 
-    /// Missing bytes become gaps.
-    fn give_up_holes(&mut self, now_us: i64, out: &mut dyn Output) {
+    fn is_waiting(&self) -> bool {
+        let is_ended = self.halves.iter().all(Half::has_end);
+        let waits = |half: &Half| half.has_hole() || (is_ended && half.lacks_end());
+        !self.held.is_empty() || self.halves.iter().any(waits)
+    }
+
+    /// Bytes that are certainly missing become gaps. `false`: there are none.
+    fn give_up_certain(&mut self, now_us: i64, out: &mut dyn Output) -> bool {
+        let mut has_given_up = false;
+        for side in [Side::Client, Side::Server] {
+            loop {
+                let end = self.end_of_gap(side);
+                let Flow { halves, session, sort, .. } = self;
+                let is_given_up = halves[side as usize].give_up_certain(end, &mut |piece| {
+                    pass(session, sort, side, piece, now_us, out);
+                });
+                if !is_given_up {
+                    break;
+                }
+                has_given_up = true;
+                self.release(out);
+            }
+        }
+        has_given_up
+    }
+
+    /// The gap of a side ends where one of its segments waits itself, or where the first segment
+    /// that waits for it needs it to be.
+    fn end_of_gap(&self, side: Side) -> u64 {
+        let half = &self.halves[side as usize];
+        let own = self.held.iter().filter(|held| held.side == side);
+        let own = own.map(|held| half.offset(held.seq)).filter(|at| *at >= half.next());
+        let others = self.held.iter().filter(|held| held.side != side).map(|held| held.needs);
+        let others = others.filter(|needs| *needs > half.next());
+        own.chain(others).min().unwrap_or(u64::MAX)
+    }
+
+    /// All missing bytes become gaps: nothing more will come.
+    fn give_up_all(&mut self, now_us: i64, out: &mut dyn Output) {
         self.hole_since_us = None;
         while let Some(first) = self.held.front() {
             let side = first.side.other();
-            let half = &self.halves[side as usize];
-            // Bytes that wait themselves are not missing.
-            let waiting = self.held.iter().filter(|held| held.side == side);
-            let waiting = waiting.map(|held| half.offset(held.seq)).filter(|at| *at >= half.next());
-            let end = waiting.min().unwrap_or(u64::MAX).min(first.needs);
+            let end = self.end_of_gap(side).min(first.needs);
             let Flow { halves, session, sort, .. } = self;
-            let is_given_up = halves[side as usize].give_up_one(end, &mut |piece| {
+            let is_given_up = halves[side as usize].give_up_to(end, &mut |piece| {
                 pass(session, sort, side, piece, now_us, out);
             });
             if !is_given_up {
-                self.release_one(out);
+                self.release_one(0, out);
             }
             self.release(out);
         }
-        let Flow { halves, session, sort, .. } = self;
         for side in [Side::Client, Side::Server] {
-            halves[side as usize].give_up_hole(&mut |piece| {
+            let Flow { halves, session, sort, .. } = self;
+            halves[side as usize].give_up_all(&mut |piece| {
                 pass(session, sort, side, piece, now_us, out);
             });
         }
     }
 
-    /// The clock of the packets has gone on.
+    /// The clock of the packets has advanced.
     pub fn visit(&mut self, now_us: i64, out: &mut dyn Output) {
-        if !self.is_closed {
+        if self.end.is_none() {
             self.settle(now_us, out);
         }
     }
 
     /// Gives up what is in memory.
     pub fn shed(&mut self, now_us: i64, out: &mut dyn Output) {
-        self.give_up_holes(now_us, out);
+        self.give_up_all(now_us, out);
         if self.sort == Sort::MySql {
             self.session.shed(now_us, out);
         }
@@ -272,23 +408,32 @@ impl Flow {
 
     /// It has ended.
     pub fn close(&mut self, out: &mut dyn Output) {
-        if self.is_closed {
+        self.close_as(End::Closed, out);
+    }
+
+    fn close_as(&mut self, end: End, out: &mut dyn Output) {
+        if self.end.is_some() {
             return;
         }
-        self.give_up_holes(self.last_us, out);
-        self.is_closed = true;
+        self.give_up_certain(self.last_us, out);
+        for (end, half) in self.ends.iter_mut().zip(&self.halves) {
+            let is_known = !self.is_asked && half.elsewhere().is_none();
+            *end = half.next_seq().filter(|_| is_known);
+        }
+        self.give_up_all(self.last_us, out);
+        self.end = Some(end);
         if self.sort == Sort::MySql {
             self.session.close(self.last_us, out);
         }
     }
 
-    /// The capture stops following it.
+    /// The capture ends.
     pub fn leave(&mut self, out: &mut dyn Output) {
-        if self.is_closed {
+        if self.end.is_some() {
             return;
         }
-        self.give_up_holes(self.last_us, out);
-        self.is_closed = true;
+        self.give_up_all(self.last_us, out);
+        self.end = Some(End::Closed);
         if self.sort == Sort::MySql {
             self.session.leave(self.last_us, out);
         }

@@ -5,6 +5,9 @@ use std::io::Read;
 /// Bytes of a compressed packet's header.
 const HEAD_BYTES: usize = 7;
 
+/// Bytes of a buffer that stay allocated between packets.
+const KEPT_BYTES: usize = 64 << 10;
+
 /// A packet has less than 16 MiB: a frame that asks for a larger window is not from a client.
 const ZSTD_WINDOW_LOG: u32 = 24;
 
@@ -56,6 +59,10 @@ impl Inflater {
         algorithm: Algorithm,
     ) -> Result<Option<&[u8]>, Damaged> {
         loop {
+            if input.is_empty() && self.head_bytes == 0 {
+                self.shrink();
+                return Ok(None);
+            }
             if self.head_bytes < HEAD_BYTES {
                 let wanted = HEAD_BYTES - self.head_bytes;
                 let (part, rest) = input.split_at(wanted.min(input.len()));
@@ -85,6 +92,15 @@ impl Inflater {
             self.packed.clear();
             if !self.plain.is_empty() {
                 return Ok(Some(&self.plain));
+            }
+        }
+    }
+
+    /// Connections that are idle hold no large buffers.
+    fn shrink(&mut self) {
+        for buffer in [&mut self.packed, &mut self.plain] {
+            if buffer.capacity() > KEPT_BYTES {
+                *buffer = Vec::new();
             }
         }
     }
@@ -147,6 +163,17 @@ mod tests {
                 let plain = inflated(&bytes, part, algorithm);
                 assert_eq!(plain.as_deref(), Ok(&[b"plain ", &text[..]].concat()[..]), "{part}");
             }
+        }
+    }
+
+    #[test]
+    fn an_idle_connection_holds_no_large_buffers() {
+        let text = vec![b'x'; 1 << 20];
+        for packet in [packet(0, &text, 0), packet(0, &zlib(&text), text.len())] {
+            let mut inflater = Inflater::default();
+            let mut input = &packet[..];
+            while inflater.next(&mut input, Algorithm::Zlib).unwrap().is_some() {}
+            assert!(inflater.held_bytes() <= 2 * KEPT_BYTES, "{}", inflater.held_bytes());
         }
     }
 

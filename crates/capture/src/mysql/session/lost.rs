@@ -98,6 +98,9 @@ impl Session {
         } else {
             self.lose(Cause::Memory, 0, ts_us, out);
         }
+        // Also the buffers that are otherwise kept for the next message.
+        self.framers = Default::default();
+        self.queue = Default::default();
     }
 
     pub(super) fn forget(&mut self) {
