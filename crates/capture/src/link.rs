@@ -1,7 +1,8 @@
 //! From a captured frame to a TCP segment.
 //!
-//! Checksums are not verified: on the sending host they are filled in by the network card, after
-//! the capture.
+//! The receiver discards a segment with a wrong checksum, so what it says was not sent. But on the
+//! sending host the network card fills checksums in after the capture. So they are verified only if
+//! the source says that they must be right.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -91,8 +92,30 @@ pub struct Segment<'a> {
     pub missing: u32,
 }
 
+/// Whether a frame has a TCP segment whose checksum is wrong. A frame that was cut has none to
+/// verify.
+pub fn has_wrong_checksum(link: Link, frame: &[u8]) -> bool {
+    let Some(packet) = link.slice(frame) else { return false };
+    let (Some(net), Some(TransportSlice::Tcp(tcp))) = (&packet.net, &packet.transport) else {
+        return false;
+    };
+    let sum = match net {
+        LaxNetSlice::Ipv4(ip) if !ip.payload().incomplete => {
+            let header = ip.header();
+            tcp.calc_checksum_ipv4(header.source(), header.destination())
+        }
+        LaxNetSlice::Ipv6(ip) if !ip.payload().incomplete => {
+            let header = ip.header();
+            tcp.calc_checksum_ipv6(header.source(), header.destination())
+        }
+        _ => return false,
+    };
+    sum.is_ok_and(|sum| sum != tcp.checksum())
+}
+
 /// Reads the TCP segment of a frame that had `frame_bytes`, of which `frame` was captured. `None`:
-/// it has none, or its headers are not complete.
+/// it has none, its headers are not complete, or its IP packet is longer than the frame: then the
+/// receiver discards it.
 pub fn segment(link: Link, frame: &[u8], frame_bytes: usize, ts_us: i64) -> Option<Segment<'_>> {
     let packet = link.slice(frame)?;
     let Some(TransportSlice::Tcp(tcp)) = &packet.transport else { return None };
@@ -118,6 +141,9 @@ pub fn segment(link: Link, frame: &[u8], frame_bytes: usize, ts_us: i64) -> Opti
     let payload_at = payload.as_ptr().addr().checked_sub(frame.as_ptr().addr())?;
     // A packet that the network card is to split may have no length of its own.
     let ip_bytes = if ip_bytes == 0 { frame_bytes.checked_sub(ip_at)? } else { ip_bytes };
+    if ip_at + ip_bytes > frame_bytes {
+        return None;
+    }
     let sent = ip_bytes.checked_sub(payload_at.checked_sub(ip_at)?)?;
     let payload = payload.get(..sent).unwrap_or(payload);
     Some(Segment {
@@ -186,6 +212,34 @@ mod tests {
     }
 
     #[test]
+    fn a_packet_that_says_it_is_longer_than_its_frame_is_none() {
+        let mut long = frame(b"DELETE FROM t");
+        long[17] += 1;
+        assert_eq!(segment(Link::Ethernet, &long, long.len(), 0), None);
+        assert!(segment(Link::Ethernet, &long, long.len() + 1, 0).is_some(), "it was cut");
+    }
+
+    #[test]
+    fn a_wrong_checksum_is_found() {
+        let right = frame(b"SELECT 1");
+        assert!(!has_wrong_checksum(Link::Ethernet, &right));
+        let padded = [&right[..], &[0xff; 3]].concat();
+        assert!(!has_wrong_checksum(Link::Ethernet, &padded), "padding does not count");
+        for at in [14 + 20 + 4, 14 + 20 + 16, right.len() - 1] {
+            let mut wrong = right.clone();
+            wrong[at] ^= 1;
+            assert!(has_wrong_checksum(Link::Ethernet, &wrong), "{at}");
+        }
+        assert!(!has_wrong_checksum(Link::Ethernet, &right[..right.len() - 1]), "it was cut");
+        let mut six = Vec::new();
+        let builder = PacketBuilder::ipv6([1; 16], [2; 16], 9).tcp(1, 3306, 1, 1);
+        builder.write(&mut six, b"x").unwrap();
+        assert!(!has_wrong_checksum(Link::Raw, &six));
+        *six.last_mut().unwrap() = b'y';
+        assert!(has_wrong_checksum(Link::Raw, &six));
+    }
+
+    #[test]
     fn arbitrary_bytes_do_no_harm() {
         let whole = frame(b"hello world");
         for link in [Link::Ethernet, Link::Raw, Link::Cooked, Link::Cooked2, Link::Loopback] {
@@ -193,6 +247,7 @@ mod tests {
                 for from in 0..end {
                     // Whatever it is: no panic.
                     let _ = segment(link, &whole[from..end], end, 0);
+                    let _ = has_wrong_checksum(link, &whole[from..end]);
                 }
             }
         }
