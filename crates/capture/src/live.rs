@@ -1,7 +1,6 @@
 //! An interface to a log: packets are recorded as they pass.
 
 use std::collections::BTreeSet;
-use std::io;
 use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -10,9 +9,9 @@ use tacho_settings::Setting;
 
 use crate::flows::{Budget, Figures, Flows};
 use crate::link::{self, Link};
-use crate::probe::Probe;
+use crate::probe::{Probe, is_readable};
 use crate::recording::Recording;
-use crate::source::live::{LiveError, Packet, Ring};
+use crate::source::live::{Change, LiveError, Packet, Ring};
 
 /// Why a capture cannot start, or continue.
 #[derive(Debug, thiserror::Error)]
@@ -41,6 +40,8 @@ pub struct Capture {
     pub ring_bytes: usize,
     /// Memory for connections.
     pub budget: Budget,
+    /// Says something to the person who runs it.
+    pub say: fn(&str),
 }
 
 /// What was captured.
@@ -50,12 +51,16 @@ pub struct Summary {
     pub packets: u64,
     /// Packets that the kernel had no space for.
     pub dropped: u64,
+    /// Packets with a wrong checksum: their receiver discards them.
+    pub damaged: u64,
     /// Connections.
     pub figures: Figures,
 }
 
 /// How often the kernel's counters are read, µs.
 const COUNT_EVERY_US: i64 = 1_000_000;
+/// Blocks of the ring that are taken at a time.
+const BLOCKS_MAX: usize = 64;
 /// How long to wait for packets at a time: silent connections need a clock.
 const WAIT: Duration = Duration::from_millis(100);
 /// How long the writer may take at the end.
@@ -106,68 +111,103 @@ impl Open {
         recorder.set(Setting::Logging, 1);
         started();
         let mut flows = Flows::new(self.capture.servers.clone(), self.capture.budget);
-        let mut probe = Probe::new(&recorder);
-        let mut summary = Summary::default();
-        let mut counted_us = now_us();
+        let mut probe = Probe::new(&recorder).stopped_by(stop);
+        let mut watch = Watch::new(now_us());
         let outcome = loop {
-            self.take_blocks(&mut flows, &mut probe);
+            let is_empty = self.take_blocks(BLOCKS_MAX, &mut watch, &mut flows, &mut probe);
             let now_us = now_us();
-            if now_us - counted_us >= COUNT_EVERY_US {
-                self.count(&mut summary, &mut probe, counted_us, now_us);
-                counted_us = now_us;
+            if now_us - watch.counted_us >= COUNT_EVERY_US {
+                self.look(&mut watch, &mut probe, now_us);
             }
             if is_readable(stop) {
                 break Ok(());
             }
-            // Half a second behind: packets may still be in a block that is not full.
-            flows.tick(now_us - 500_000, &mut probe);
+            if is_empty {
+                // Half a second behind: packets may still be in a block that is not full.
+                flows.tick(now_us - 500_000, &mut probe);
+            }
             if let Err(error) = self.ring.wait(stop, WAIT) {
                 break Err(error);
             }
         };
-        self.take_blocks(&mut flows, &mut probe);
-        self.count(&mut summary, &mut probe, counted_us, now_us());
+        // Everything that has arrived up to now, but not for ever: more arrives meanwhile.
+        self.take_blocks(self.ring.block_count(), &mut watch, &mut flows, &mut probe);
+        self.look(&mut watch, &mut probe, now_us());
+        watch.finish(&mut probe);
         flows.finish(&mut probe);
         drop(probe);
         recorder.stop(STOP_TIMEOUT_MS);
         outcome?;
-        summary.figures = flows.figures();
-        Ok(summary)
+        Ok(Summary { figures: flows.figures(), ..watch.summary })
     }
 
-    /// Takes what the kernel has filled, but not for ever: it may be as fast.
-    fn take_blocks(&mut self, flows: &mut Flows, probe: &mut Probe<'_>) {
-        const BLOCKS_MAX: usize = 64;
+    /// Takes what the kernel has filled, but at most so many blocks. `true`: there is no more.
+    fn take_blocks(
+        &mut self,
+        blocks_max: usize,
+        watch: &mut Watch,
+        flows: &mut Flows,
+        probe: &mut Probe<'_>,
+    ) -> bool {
         let mut each = |packet: Packet<'_>| {
             let link = Link::Packet(packet.protocol);
             let (bytes, packet_bytes) = (packet.bytes, packet.packet_bytes);
-            if let Some(segment) = link::segment(link, bytes, packet_bytes, packet.ts_us) {
+            // The server discards it.
+            if packet.is_unverified && link::has_wrong_checksum(link, bytes) {
+                watch.summary.damaged += 1;
+            } else if let Some(segment) = link::segment(link, bytes, packet_bytes, packet.ts_us) {
                 flows.segment(&segment, probe);
             }
         };
-        for _ in 0..BLOCKS_MAX {
-            if !self.ring.next(&mut each) {
-                return;
-            }
-        }
+        (0..blocks_max).any(|_| !self.ring.next(&mut each))
     }
 
-    /// Declares the packets that the kernel had no space for.
-    fn count(&self, summary: &mut Summary, probe: &mut Probe<'_>, since_us: i64, now_us: i64) {
+    /// Declares the packets that the kernel had no space for, and those of an interface that was
+    /// not there.
+    fn look(&mut self, watch: &mut Watch, probe: &mut Probe<'_>, now_us: i64) {
         // A kernel that does not answer has no news.
         let counts = self.ring.counts().unwrap_or_default();
-        summary.packets += counts.packets;
-        summary.dropped += counts.dropped;
+        watch.summary.packets += counts.packets;
+        watch.summary.dropped += counts.dropped;
         if counts.dropped > 0 {
-            probe.dropped(counts.dropped, since_us, now_us);
+            probe.unseen("kernel", counts.dropped, watch.counted_us, now_us);
         }
+        let interface = &self.capture.interface;
+        match self.ring.follow() {
+            Change::Same => {}
+            Change::Gone if watch.gone_us.is_some() => {}
+            Change::Gone => {
+                watch.gone_us = Some(watch.counted_us);
+                let text = format!("there is no interface {interface} any more; waiting for it");
+                (self.capture.say)(&text);
+            }
+            Change::New => {
+                let since_us = watch.gone_us.take().unwrap_or(watch.counted_us);
+                probe.unseen("interface", 0, since_us, now_us);
+                (self.capture.say)(&format!("capturing on the new interface {interface}"));
+            }
+        }
+        watch.counted_us = now_us;
     }
 }
 
-fn is_readable(fd: BorrowedFd<'_>) -> bool {
-    use std::os::fd::AsRawFd;
-    let mut poll = libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
-    // SAFETY: one valid entry; it does not wait.
-    let ready = unsafe { libc::poll(&mut poll, 1, 0) };
-    ready > 0 || (ready < 0 && io::Error::last_os_error().kind() != io::ErrorKind::Interrupted)
+/// What is looked at every second.
+struct Watch {
+    summary: Summary,
+    /// The last look, µs.
+    counted_us: i64,
+    /// When the interface was last seen, if it is not there, µs.
+    gone_us: Option<i64>,
+}
+
+impl Watch {
+    fn new(now_us: i64) -> Watch {
+        Watch { summary: Summary::default(), counted_us: now_us, gone_us: None }
+    }
+
+    fn finish(&self, probe: &mut Probe<'_>) {
+        if let Some(since_us) = self.gone_us {
+            probe.unseen("interface", 0, since_us, self.counted_us);
+        }
+    }
 }

@@ -4,16 +4,23 @@
 //! capture that is killed has lost nothing that it has seen. Other commands are one `Point`.
 
 use std::collections::HashMap;
+use std::ffi::c_void;
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use tacho_embed::Recorder;
 use tacho_probe::{Thread, tacho_probe_emit, tacho_probe_end_known, tacho_probe_session};
+use tacho_ring::chunk::Killed;
 use tacho_ring::codec::{
     Bytes, Event as Record, PRESENT_FIGURES, PRESENT_OUTERMOST, PRESENT_QUERY_TIME,
     PRESENT_ROWS_AFFECTED, PRESENT_ROWS_SENT, PRESENT_SQLSTATE, PRESENT_TEXT, RecordKind,
     STRING_CHARSET, STRING_COMMAND, STRING_COUNT, STRING_DB, STRING_IP, STRING_OS_USER,
     STRING_PROXY_USER, STRING_USER, captured_conn,
 };
+use tacho_ring::layout::OVERFLOW_DROP;
 use tacho_ring::session;
+use tacho_settings::Setting;
 
 use crate::mysql::{Client, CommandEnd, Event, Failure, Identity, Output};
 
@@ -26,9 +33,36 @@ struct Open {
     text_bytes: u32,
 }
 
+/// Whether the capture is to end.
+struct Stop<'r> {
+    fd: BorrowedFd<'r>,
+    /// It was found while a record waited for the writer.
+    is_found: AtomicBool,
+}
+
+impl Stop<'_> {
+    /// Asked while no chunk of the arena is free.
+    unsafe extern "C" fn ask(stop: *const c_void) -> bool {
+        // SAFETY: `Probe::stopped_by` sets both, and the box lives as long as the thread's state.
+        let stop = unsafe { &*stop.cast::<Stop<'_>>() };
+        let is_found = is_readable(stop.fd);
+        stop.is_found.fetch_or(is_found, Ordering::Relaxed);
+        is_found
+    }
+}
+
+/// Whether a descriptor can be read from.
+pub(crate) fn is_readable(fd: BorrowedFd<'_>) -> bool {
+    let mut poll = libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+    // SAFETY: one valid entry; it does not wait.
+    let ready = unsafe { libc::poll(&mut poll, 1, 0) };
+    ready > 0 || (ready < 0 && io::Error::last_os_error().kind() != io::ErrorKind::Interrupted)
+}
+
 /// Writes records, see the module documentation.
 pub struct Probe<'r> {
     recorder: &'r Recorder,
+    stop: Option<Box<Stop<'r>>>,
     thread: Thread,
     open: HashMap<u32, Open>,
     last_text_id: u64,
@@ -41,6 +75,7 @@ impl<'r> Probe<'r> {
     pub fn new(recorder: &'r Recorder) -> Probe<'r> {
         Probe {
             recorder,
+            stop: None,
             thread: Thread::default(),
             open: HashMap::new(),
             last_text_id: 0,
@@ -48,9 +83,28 @@ impl<'r> Probe<'r> {
         }
     }
 
-    /// The kernel had no space for so many packets, between these times. They may have been of any
-    /// connection.
-    pub fn dropped(&mut self, packets: u64, since_us: i64, ts_us: i64) {
+    /// Records do not wait for a writer that cannot write once `stop` is readable. What is given up
+    /// is counted.
+    pub fn stopped_by(mut self, stop: BorrowedFd<'r>) -> Probe<'r> {
+        let stop = Box::new(Stop { fd: stop, is_found: AtomicBool::new(false) });
+        let session = std::ptr::from_ref(&*stop).cast();
+        self.thread.open.killed = Killed { ask: Some(Stop::ask), session };
+        self.stop = Some(stop);
+        self
+    }
+
+    /// One wait of a record was enough: the writer cannot write.
+    fn stop_waiting(&self) {
+        if let Some(stop) = &self.stop
+            && stop.is_found.load(Ordering::Relaxed)
+        {
+            self.recorder.set(Setting::Overflow, OVERFLOW_DROP.into());
+        }
+    }
+
+    /// Packets of any connection were not captured between these times; `packets` is 0 if their
+    /// number is not known.
+    pub fn unseen(&mut self, cause: &str, packets: u64, since_us: i64, ts_us: i64) {
         let since = u64::try_from(since_us).unwrap_or(0);
         let record = Record {
             kind: RecordKind::Lost as u32,
@@ -60,7 +114,7 @@ impl<'r> Probe<'r> {
             ..Record::EMPTY
         };
         // Of no connection, but of a capture.
-        self.put(&Identity::default(), &Client::default(), record, "kernel");
+        self.put(&Identity::default(), &Client::default(), record, cause);
     }
 
     fn put(&mut self, who: &Identity, client: &Client, record: Record, command: &str) {
@@ -99,6 +153,7 @@ impl<'r> Probe<'r> {
             let slot = tacho_probe_session(probe, record.conn, record.ts_us);
             tacho_probe_emit(probe, &mut self.thread, slot, &record);
         }
+        self.stop_waiting();
     }
 
     /// The message of an error, before the record of what has failed.

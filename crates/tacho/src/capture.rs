@@ -1,22 +1,18 @@
-//! `tacho capture`: `tacho_capture` records; this module has the command line, the user, the
-//! signals and the messages.
+//! `tacho capture`: `tacho_capture` records; this module has the command line and the messages.
+
+mod live;
 
 use std::io::{self, BufWriter};
-use std::os::fd::AsFd as _;
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use signal_hook::consts::{SIGINT, SIGTERM};
 use tacho_capture::flows::Budget;
-use tacho_capture::live::{Capture, CaptureError as Live};
-use tacho_capture::recording::Recording;
+use tacho_capture::live::CaptureError as Live;
 use tacho_capture::replay::{self, Replay, ReplayError};
 use tacho_capture::source::file::FileError;
 use tacho_capture::source::live::LiveError;
 
 use crate::cli::CaptureArgs;
-use crate::recover::user;
 use crate::say;
 
 /// Why `tacho capture` failed.
@@ -36,6 +32,44 @@ pub enum CaptureError {
         /// The system's error.
         error: io::Error,
     },
+    /// The user to become.
+    #[error("cannot switch to the user {name}: {error}")]
+    User {
+        /// Its name.
+        name: String,
+        /// The system's error.
+        error: io::Error,
+    },
+    /// Everything would run as root.
+    #[error(
+        "{} belongs to root, and packets must not be decoded as root; give the log a directory of \
+         a user, for example with `install -d -o USER -g GROUP {}`, or use --user USER",
+        owned.display(),
+        log.display()
+    )]
+    AsRoot {
+        /// The directory of root.
+        owned: PathBuf,
+        /// The log directory.
+        log: PathBuf,
+    },
+    /// The log would not be sealed.
+    #[error(
+        "cannot make or read the signing key {}: {error}; name one with --signing-key-file that \
+         user {uid} can make or read",
+        path.display()
+    )]
+    Key {
+        /// The key.
+        path: PathBuf,
+        /// The user id of the process.
+        uid: u32,
+        /// The system's error.
+        error: io::Error,
+    },
+    /// Capabilities cannot be given up.
+    #[error("cannot give up privileges: {0}")]
+    Privileges(io::Error),
     /// Signals cannot be handled.
     #[error("cannot handle signals: {0}")]
     Signal(io::Error),
@@ -59,7 +93,9 @@ impl CaptureError {
         matches!(
             self,
             Self::Replay(ReplayError::File(FileError::Io { .. }))
-                | Self::Live(Live::Live(LiveError::NoInterface(_)))
+                | Self::Live(Live::Live(LiveError::NoInterface(_) | LiveError::TooManyPorts(_)))
+                | Self::AsRoot { .. }
+                | Self::User { .. }
         )
     }
 }
@@ -70,7 +106,7 @@ impl CaptureError {
 /// See [`CaptureError`].
 pub fn run(args: &CaptureArgs) -> anyhow::Result<ExitCode> {
     if let (Some(interface), Some(log)) = (&args.interface, &args.log) {
-        live(args, interface, log)?;
+        live::run(args, interface, log)?;
         return Ok(ExitCode::SUCCESS);
     }
     let file = args.read.clone().unwrap_or_default();
@@ -106,48 +142,4 @@ fn report(file: &Path, summary: &replay::Summary) -> bool {
         ));
     }
     !summary.is_torn && summary.unknown_link == 0
-}
-
-/// Arena of a live capture, bytes.
-const ARENA_BYTES: u64 = 64 << 20;
-
-/// Records an interface until a signal ends it.
-fn live(args: &CaptureArgs, interface: &str, log: &Path) -> Result<(), CaptureError> {
-    let directory = |error| CaptureError::Directory { path: log.to_owned(), error };
-    std::fs::create_dir_all(log).map_err(directory)?;
-    let log = log.canonicalize().map_err(directory)?;
-    let capture = Capture {
-        interface: interface.to_owned(),
-        servers: args.server.clone(),
-        ring_bytes: usize::try_from(args.ring_size).unwrap_or(usize::MAX),
-        budget: Budget::default(),
-    };
-    // The socket needs privileges; nothing after it does.
-    let open = capture.open().map_err(Live::from)?;
-    user::become_owner(&log).map_err(directory)?;
-    let beside = || log.parent().map(|parent| parent.join("tacho-signing.key"));
-    let signing_key_file = args.signing_key_file.clone().or_else(beside).unwrap_or_default();
-    let recording = Recording {
-        log_directory: log.clone(),
-        arena_directory: args.arena_directory.clone(),
-        signing_key_file,
-        arena_bytes: ARENA_BYTES,
-        redact_literals: args.redact_literals,
-        utc: args.utc,
-        replay: false,
-    };
-    // Becomes readable on a signal; it is never read.
-    let (stopped, signalled) = UnixStream::pair().map_err(CaptureError::Signal)?;
-    for signal in [SIGTERM, SIGINT] {
-        let signalled = signalled.try_clone().map_err(CaptureError::Signal)?;
-        signal_hook::low_level::pipe::register(signal, signalled).map_err(CaptureError::Signal)?;
-    }
-    let summary = open.run(&recording, stopped.as_fd(), || {
-        say::problem(format!("capturing on {interface} into {}", log.display()));
-    })?;
-    say::problem(format!(
-        "{} packets of {} connections; {} packets dropped by the kernel",
-        summary.packets, summary.figures.connections, summary.dropped
-    ));
-    Ok(())
 }

@@ -17,8 +17,8 @@ const IPV6: u32 = 0x86dd;
 /// Tags that the network card has left in the packet: too rare to be parsed here.
 const VLANS: [u32; 2] = [0x8100, 0x88a8];
 const TCP: u32 = 6;
-/// Ports of one filter: jumps have eight bits.
-pub const PORTS_MAX: usize = 64;
+/// Ports of one filter: the kernel takes at most 4096 steps.
+pub const PORTS_MAX: usize = 256;
 
 const LOAD_HALF: u16 = (libc::BPF_LD | libc::BPF_H | libc::BPF_ABS) as u16;
 const LOAD_BYTE: u16 = (libc::BPF_LD | libc::BPF_B | libc::BPF_ABS) as u16;
@@ -49,7 +49,7 @@ fn of_ports(ports: &[u16]) -> Vec<sock_filter> {
     let mut steps = Vec::new();
     for offset in [0, 2] {
         steps.push(step(LOAD_HALF_BEHIND, offset));
-        for port in ports.iter().take(PORTS_MAX) {
+        for port in ports {
             steps.push(only(IF_EQUAL, u32::from(*port), 1));
             steps.push(step(RETURN, ACCEPT));
         }
@@ -162,6 +162,17 @@ mod tests {
             let Some(value) = loaded else { return false };
             a = value;
         }
+    }
+
+    #[test]
+    fn the_last_port_passes_too() {
+        let ports = (1..=PORTS_MAX as u16).collect::<Vec<_>>();
+        let program = program(&ports);
+        assert!(program.len() <= 4096, "BPF_MAXINSNS");
+        let mut packet = Vec::new();
+        let builder = PacketBuilder::ipv6([1; 16], [2; 16], 9).tcp(9, PORTS_MAX as u16, 1, 1);
+        builder.write(&mut packet, b"x").unwrap();
+        assert!(accepts(&program, IPV6, &packet));
     }
 
     #[test]

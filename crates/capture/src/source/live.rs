@@ -5,7 +5,6 @@
 //! look the same, also with the interface `any`.
 
 use std::ffi::{CStr, CString, c_int, c_void};
-use std::fs::File;
 use std::io;
 use std::mem::{offset_of, size_of, size_of_val, zeroed};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
@@ -30,6 +29,12 @@ pub enum LiveError {
     /// There is no such interface.
     #[error("there is no interface {0}; `ip link` lists them, and `any` is all of them")]
     NoInterface(String),
+    /// More ports than a filter has space for.
+    #[error(
+        "the servers have {0} ports, and one capture can have {max}; start another one for the rest",
+        max = filter::PORTS_MAX
+    )]
+    TooManyPorts(usize),
     /// The kernel refuses a packet socket.
     #[error(
         "cannot open a packet socket: {0}; run as root, or give the program the capability \
@@ -62,6 +67,19 @@ pub struct Packet<'r> {
     pub bytes: &'r [u8],
     /// How many it has.
     pub packet_bytes: usize,
+    /// It came from the network, and nothing has verified its checksum.
+    pub is_unverified: bool,
+}
+
+/// A change of the interface since the last look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// Nothing.
+    Same,
+    /// There is no interface of that name.
+    Gone,
+    /// There is another one of the same name. It is captured from now on.
+    New,
 }
 
 /// What the kernel has counted since the last question.
@@ -75,6 +93,11 @@ pub struct Counts {
 
 /// A ring, see the module documentation.
 pub struct Ring {
+    interface: String,
+    /// Index of the interface; 0 is all.
+    index: i32,
+    /// There was no interface of this name at the last look.
+    is_gone: bool,
     socket: OwnedFd,
     map: Map,
     block_count: usize,
@@ -145,6 +168,9 @@ impl Ring {
     /// # Errors
     /// See [`LiveError`].
     pub fn open(interface: &str, ports: &[u16], ring_bytes: usize) -> Result<Ring, LiveError> {
+        if ports.len() > filter::PORTS_MAX {
+            return Err(LiveError::TooManyPorts(ports.len()));
+        }
         let index = index_of(interface)?;
         let setup =
             |what| move |error| LiveError::Setup { what, interface: interface.to_owned(), error };
@@ -180,7 +206,9 @@ impl Ring {
             .map_err(setup("make the ring"))?;
         let map = Map::new(&socket, block_count * BLOCK_BYTES).map_err(setup("map the ring"))?;
         bind(&socket, index).map_err(setup("begin the capture"))?;
-        let ring = Ring { socket, map, block_count, next: 0, loopback };
+        let interface = interface.to_owned();
+        let is_gone = false;
+        let ring = Ring { interface, index, is_gone, socket, map, block_count, next: 0, loopback };
         // Counts from before the bind are not ours.
         ring.counts().map_err(setup("read the counters"))?;
         Ok(ring)
@@ -229,6 +257,31 @@ impl Ring {
             self.take_error();
         }
         Ok(())
+    }
+
+    /// Follows an interface that was removed and made again, such as that of a tunnel or of a
+    /// container: the socket is bound to the old one.
+    pub fn follow(&mut self) -> Change {
+        if self.interface == ANY {
+            return Change::Same;
+        }
+        match index_of(&self.interface) {
+            Ok(index) if index == self.index && !self.is_gone => Change::Same,
+            // It may be removed again at any time.
+            Ok(index) if bind(&self.socket, index).is_ok() => {
+                (self.index, self.is_gone) = (index, false);
+                Change::New
+            }
+            _ => {
+                self.is_gone = true;
+                Change::Gone
+            }
+        }
+    }
+
+    /// Blocks of the ring.
+    pub fn block_count(&self) -> usize {
+        self.block_count
     }
 
     /// Clears the error of an interface that went down: it may come up again.
@@ -293,6 +346,8 @@ impl Ring {
     /// the next one. `None`: the block is damaged.
     fn packet<'b>(&self, block: &'b [u8], at: usize) -> Option<(Option<Packet<'b>>, usize)> {
         const ALIGN: usize = 16;
+        // What this host sends to itself has no checksum yet.
+        const VERIFIED: u32 = libc::TP_STATUS_CSUM_VALID | libc::TP_STATUS_CSUMNOTREADY;
         const ADDRESS_AT: usize = size_of::<libc::tpacket3_hdr>().next_multiple_of(ALIGN);
         let head = block.get(at..)?;
         let word = |offset| u32_at(head, offset);
@@ -301,6 +356,7 @@ impl Ring {
         let nanos = i64::from(word(offset_of!(libc::tpacket3_hdr, tp_nsec))?);
         let captured = word(offset_of!(libc::tpacket3_hdr, tp_snaplen))? as usize;
         let packet_bytes = word(offset_of!(libc::tpacket3_hdr, tp_len))? as usize;
+        let status = word(offset_of!(libc::tpacket3_hdr, tp_status))?;
         let data = u16_at(head, offset_of!(libc::tpacket3_hdr, tp_net))?.into();
         let bytes = head.get(data..)?.get(..captured)?;
         let address = head.get(ADDRESS_AT..)?;
@@ -313,6 +369,7 @@ impl Ring {
             ts_us: seconds * 1_000_000 + nanos / 1_000,
             bytes,
             packet_bytes,
+            is_unverified: kind != libc::PACKET_OUTGOING && status & VERIFIED == 0,
         };
         Some(((!is_second).then_some(packet), next))
     }
@@ -336,10 +393,4 @@ fn bind(socket: &OwnedFd, index: i32) -> io::Result<()> {
     // SAFETY: a valid descriptor; the pointer is valid for that many bytes.
     let rc = unsafe { libc::bind(socket.as_raw_fd(), std::ptr::from_ref(&address).cast(), bytes) };
     if rc == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
-}
-
-/// What an interface is like now, for people. `None`: there is no such file.
-pub fn state(interface: &str) -> Option<String> {
-    let path = format!("/sys/class/net/{interface}/operstate");
-    io::read_to_string(File::open(path).ok()?).ok().map(|state| state.trim().to_owned())
 }

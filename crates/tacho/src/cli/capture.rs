@@ -19,8 +19,9 @@ encrypted connections, what is not understood. Sessions that were joined after t
 \"session\":\"partial\".
 
 With --interface the command runs in the foreground until SIGTERM or Ctrl-C, and writes its messages
-to stderr. It needs the capability CAP_NET_RAW to open its socket. As root, it then switches to the
-user that owns the log directory.
+to stderr. It needs the capability CAP_NET_RAW to open its socket, and gives up all capabilities
+after that. As root, it also switches to the user that owns the log directory, or the directory
+above if that is missing; if that is root, --user is required.
 
 Without --server, --read finds connections to port 3306, and those whose server greets as MySQL.
 
@@ -56,6 +57,10 @@ pub struct CaptureArgs {
     /// directory]
     #[arg(long, value_name = "FILE", requires = "interface")]
     pub signing_key_file: Option<PathBuf>,
+
+    /// As root: switch to this user [default: the owner of the log directory]
+    #[arg(long, value_name = "USER", requires = "interface")]
+    pub user: Option<String>,
 
     /// Memory for packets that wait, between the kernel and this command
     #[arg(long, value_name = size::NAME, value_parser = size::between(32 << 20, 4 << 30),

@@ -3,6 +3,7 @@
 mod arena;
 mod bounds;
 mod capture;
+mod capture_live;
 mod convert;
 mod digest;
 mod follow;

@@ -1,0 +1,109 @@
+//! `tacho capture --interface`: the user, the privileges and the signals.
+
+use std::io;
+use std::os::fd::AsFd as _;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+
+use rustix::fs::{Access, access};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use tacho_capture::flows::Budget;
+use tacho_capture::live::{Capture, CaptureError as Live};
+use tacho_capture::recording::Recording;
+
+use super::CaptureError;
+use crate::cli::CaptureArgs;
+use crate::recover::user::{self, User};
+use crate::say;
+
+/// Arena of a live capture, bytes.
+const ARENA_BYTES: u64 = 64 << 20;
+
+/// Records an interface until a signal ends it.
+pub fn run(args: &CaptureArgs, interface: &str, log: &Path) -> Result<(), CaptureError> {
+    let directory = |error| CaptureError::Directory { path: log.to_owned(), error };
+    let log = std::path::absolute(log).map_err(directory)?;
+    let new_user = user_of(args, &log)?;
+    let capture = Capture {
+        interface: interface.to_owned(),
+        servers: args.server.clone(),
+        ring_bytes: usize::try_from(args.ring_size).unwrap_or(usize::MAX),
+        budget: Budget::default(),
+        say: |text| say::problem(text),
+    };
+    // The socket needs privileges; nothing after it does.
+    let open = capture.open().map_err(Live::from)?;
+    if let Some(user) = new_user {
+        let name = args.user.clone().unwrap_or_else(|| user.uid.to_string());
+        user.become_it().map_err(|error| CaptureError::User { name, error })?;
+    }
+    user::drop_privileges().map_err(CaptureError::Privileges)?;
+    std::fs::create_dir_all(&log).map_err(directory)?;
+    let log = log.canonicalize().map_err(directory)?;
+    let beside = || log.parent().map(|parent| parent.join("tacho-signing.key"));
+    let signing_key_file = args.signing_key_file.clone().or_else(beside).unwrap_or_default();
+    check_key(&signing_key_file)?;
+    let recording = Recording {
+        log_directory: log.clone(),
+        arena_directory: args.arena_directory.clone(),
+        signing_key_file,
+        arena_bytes: ARENA_BYTES,
+        redact_literals: args.redact_literals,
+        utc: args.utc,
+        replay: false,
+    };
+    // Becomes readable on a signal; it is never read.
+    let (stopped, signalled) = UnixStream::pair().map_err(CaptureError::Signal)?;
+    for signal in [SIGTERM, SIGINT] {
+        let signalled = signalled.try_clone().map_err(CaptureError::Signal)?;
+        signal_hook::low_level::pipe::register(signal, signalled).map_err(CaptureError::Signal)?;
+    }
+    let summary = open.run(&recording, stopped.as_fd(), || {
+        say::problem(format!("capturing on {interface} into {}", log.display()));
+    })?;
+    say::problem(format!(
+        "{} packets of {} connections; {} packets dropped by the kernel, {} with a wrong checksum",
+        summary.packets, summary.figures.connections, summary.dropped, summary.damaged
+    ));
+    Ok(())
+}
+
+/// The user to become, if the process is root: a decoder of packets must not be.
+fn user_of(args: &CaptureArgs, log: &Path) -> Result<Option<User>, CaptureError> {
+    if let Some(name) = &args.user {
+        let failed = |error| CaptureError::User { name: name.clone(), error };
+        let user = User::named(name).map_err(failed)?;
+        if user.uid == 0 {
+            let (owned, log) = (log.to_owned(), log.to_owned());
+            return Err(CaptureError::AsRoot { owned, log });
+        }
+        let is_it = user.uid == rustix::process::geteuid().as_raw();
+        return Ok((!is_it).then_some(user));
+    }
+    if !user::is_root() {
+        return Ok(None);
+    }
+    // The log directory, or the one in which it will be made.
+    let owned = log.ancestors().find(|path| path.exists()).unwrap_or(log);
+    let owner = User::owner_of(owned)
+        .map_err(|error| CaptureError::Directory { path: owned.to_owned(), error })?;
+    if owner.uid == 0 {
+        let (owned, log) = (owned.to_owned(), log.to_owned());
+        return Err(CaptureError::AsRoot { owned, log });
+    }
+    Ok(Some(owner))
+}
+
+/// Without its key the log would not be sealed.
+fn check_key(path: &Path) -> Result<(), CaptureError> {
+    let checked = if path.exists() {
+        access(path, Access::READ_OK)
+    } else {
+        access(path.parent().unwrap_or(Path::new(".")), Access::WRITE_OK | Access::EXEC_OK)
+    };
+    checked.map_err(|error| CaptureError::Key {
+        path: path.to_owned(),
+        uid: rustix::process::geteuid().as_raw(),
+        error: io::Error::from(error),
+    })
+}
