@@ -160,8 +160,9 @@ pub fn query_text(payload: &[u8], session_caps: Option<u64>) -> Option<&[u8]> {
 const UNSIGNED: u16 = 1 << 15;
 
 /// Skips the value of an attribute just as the server does: where the statement begins must not
-/// depend on who reads. The server has five lengths (`get_ps_param_len` in `protocol_classic.cc`),
-/// fewer than the protocol documents; values of all other types have their length before them.
+/// depend on who reads. The server has four lengths (`get_ps_param_len` in `protocol_classic.cc`),
+/// fewer than the protocol documents; values of all other types have their length before them, those
+/// of types that do not exist among them. Tried with 8.0 and 9.7.
 fn skip_value(reader: &mut Reader<'_>, kind: u16) -> Option<()> {
     let bytes = match kind {
         // TINY
@@ -172,8 +173,15 @@ fn skip_value(reader: &mut Reader<'_>, kind: u16) -> Option<()> {
         3 | 4 => 4,
         // DOUBLE, LONGLONG
         5 | 8 => 8,
-        // INVALID, BOOL: the server refuses the packet. More than a byte: it has no such type.
-        243 | 244 | 256.. => return None,
+        // BOOL: the server refuses the packet.
+        244 => return None,
+        // A length of eight bytes, of which the server reads four.
+        _ if reader.rest().first() == Some(&0xfe) => {
+            reader.u8()?;
+            let bytes = reader.u32()?;
+            reader.take(4)?;
+            usize::try_from(bytes).ok()?
+        }
         _ => return reader.lenenc_bytes().map(|_| ()),
     };
     reader.take(bytes).map(|_| ())
@@ -211,11 +219,16 @@ mod tests {
         value.extend(hidden);
         assert_eq!(query_text(&with_attribute([12, 0], &value), caps), Some(&hidden[..]));
         // YEAR, INT24, NULL without its bit: texts with a length.
-        for kind in [13, 9, 6, 7, 10, 11, 0xf6, 0xfe] {
-            let value = b"\x04abcdDROP TABLE t";
+        let value = b"\x04abcdDROP TABLE t";
+        for kind in [13, 9, 6, 7, 10, 11, 0xf3, 0xf6, 0xfe, 0xff] {
             let payload = with_attribute([kind, 0x80], value);
             assert_eq!(query_text(&payload, caps), Some(&b"DROP TABLE t"[..]), "{kind}");
         }
+        // A type of 15 bits whose low ones are those of TINY.
+        let payload = with_attribute([1, 1], value);
+        assert_eq!(query_text(&payload, caps), Some(&b"DROP TABLE t"[..]));
+        let payload = with_attribute([0xfe, 0], b"\xfe\x01\0\0\0\xff\xff\xff\xffxDO 1");
+        assert_eq!(query_text(&payload, caps), Some(&b"DO 1"[..]));
         for (kind, bytes) in [(1, 1), (2, 2), (3, 4), (4, 4), (5, 8), (8, 8)] {
             let value = [&vec![0xfc; bytes][..], b"DO 1"].concat();
             let payload = with_attribute([kind, 0x80], &value);
@@ -226,9 +239,9 @@ mod tests {
     #[test]
     fn attributes_that_the_server_refuses_have_no_statement() {
         let caps = Some(caps::QUERY_ATTRIBUTES);
-        // BOOL; a type of 15 bits whose low ones are those of TINY.
+        // BOOL; a length that is none.
         assert_eq!(query_text(&with_attribute([244, 0], b"\x01xDO 1"), caps), None);
-        assert_eq!(query_text(&with_attribute([1, 1], b"\x01xDO 1"), caps), None);
+        assert_eq!(query_text(&with_attribute([0xfe, 0], b"\xfb\0\0DO 1"), caps), None);
         // Two sets; no types.
         assert_eq!(query_text(b"\0\x02DO 1", caps), None);
         assert_eq!(query_text(b"\x01\x02\0\x01\x01\0\x01nxDO 1", caps), None);
