@@ -131,7 +131,9 @@ impl Session {
                 self.close_prepared(id);
             }
             // Without an answer, a trial cannot be decided.
-            if !self.is_trial {
+            if self.is_trial {
+                self.skip_since(command.sent_bytes, command.ts_us);
+            } else {
                 let end = CommandEnd { command: command.kind.name, ..CommandEnd::default() };
                 self.emit(out, command.ts_us.max(now_us), &Event::Point(end));
             }

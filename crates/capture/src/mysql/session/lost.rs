@@ -33,9 +33,11 @@ impl Session {
                 if self.packing.is_none() && self.framers[side as usize].skip(bytes) =>
             {
                 // Of the rows of a result nothing is needed but their number.
-                if side == Side::Client {
+                if side == Side::Client && !self.is_trial {
                     let lost = Event::Lost { cause: Cause::TcpGap, bytes, since_us };
                     self.emit(out, ts_us, &lost);
+                } else if side == Side::Client {
+                    self.skip(bytes, ts_us);
                 }
                 self.messages(side, &[], ts_us, out);
             }
@@ -123,7 +125,7 @@ impl Session {
         self.skip_since(bytes, self.since_us(ts_us));
     }
 
-    fn skip_since(&mut self, bytes: u64, since_us: i64) {
+    pub(super) fn skip_since(&mut self, bytes: u64, since_us: i64) {
         let (skipped, first_us) = self.skipped;
         if bytes > 0 {
             let first_us = if skipped == 0 { since_us } else { first_us.min(since_us) };

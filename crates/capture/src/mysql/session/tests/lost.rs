@@ -56,6 +56,22 @@ fn a_login_and_a_trial_without_an_answer_are_declared() {
 }
 
 #[test]
+fn commands_of_a_trial_are_declared_with_what_was_skipped() {
+    // Nothing answers these, so nothing shows that they are commands.
+    let mut scene = Scene::new(true);
+    scene.server(1, OK).client(0, b"\x19\x01\0\0\0").client(0, b"\x01");
+    assert_eq!(scene.close(), ["lost resync 25 partial", "disconnect partial"]);
+    // A gap within a text that is not believed yet.
+    let mut scene = Scene::new(true);
+    let long = packet(0, &[b"\x03SELECT '".as_slice(), &[b'x'; 90]].concat());
+    scene.server(1, OK).bytes(Side::Client, &long[..80]).gap(Side::Client, 5);
+    assert_eq!(scene.take(), [""; 0]);
+    scene.bytes(Side::Client, &long[85..]).server(1, OK);
+    let notes = ["lost resync 16 partial", "Query [] ? partial", "end Query 0 0 partial"];
+    assert_eq!(scene.take(), notes);
+}
+
+#[test]
 fn damaged_compressed_packets_are_counted() {
     let mut scene = Scene::logged_in(caps::COMPRESS);
     let junk = b"\x06\0\0\0\x09\0\0damage";
