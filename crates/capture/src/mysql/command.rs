@@ -161,8 +161,8 @@ const UNSIGNED: u16 = 1 << 15;
 
 /// Skips the value of an attribute just as the server does: where the statement begins must not
 /// depend on who reads. The server has four lengths (`get_ps_param_len` in `protocol_classic.cc`),
-/// fewer than the protocol documents; values of all other types have their length before them, those
-/// of types that do not exist among them. Tried with 8.0 and 9.7.
+/// fewer than the protocol documents; values of all other types have their length before them, even
+/// those of types that do not exist. Tried with 8.0 and 9.7.
 fn skip_value(reader: &mut Reader<'_>, kind: u16) -> Option<()> {
     let bytes = match kind {
         // TINY
