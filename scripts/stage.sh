@@ -34,7 +34,7 @@ stage_command() {
 
     # Not enabled by default.
     install -d "$root$prefix/lib/systemd/system" "$share/man/man1"
-    for file in tacho-recorder.service tacho-ship.service tacho-syslog.service; do
+    for file in tacho-{capture,recorder,ship,syslog}.service; do
         placed "$prefix" <"packaging/$file" >"$root$prefix/lib/systemd/system/$file"
     done
     stage_manual tacho "$share" "$prefix" "$zsh"

@@ -75,6 +75,8 @@ fn now_us() -> i64 {
 pub struct Open {
     capture: Capture,
     ring: Ring,
+    /// Packets since then are in the ring, µs since 1970-01-01 UTC.
+    opened_us: i64,
 }
 
 impl Capture {
@@ -87,7 +89,7 @@ impl Capture {
         let ports = self.servers.iter().map(SocketAddr::port).collect::<BTreeSet<_>>();
         let ports = ports.into_iter().collect::<Vec<_>>();
         let ring = Ring::open(&self.interface, &ports, self.ring_bytes)?;
-        Ok(Open { capture: self, ring })
+        Ok(Open { capture: self, ring, opened_us: now_us() })
     }
 }
 
@@ -104,14 +106,19 @@ impl Open {
     ) -> Result<Summary, CaptureError> {
         let servers = self.capture.servers.iter().map(SocketAddr::to_string).collect::<Vec<_>>();
         let of = format!(" on {}: {}", self.capture.interface, servers.join(", "));
+        let alive_us = recording.last_alive_us();
         let recorder = recording.start(&of).map_err(|why| CaptureError::Recorder {
             directory: recording.log_directory.display().to_string(),
             why,
         })?;
         recorder.set(Setting::Logging, 1);
-        started();
         let mut flows = Flows::new(self.capture.servers.clone(), self.capture.budget);
         let mut probe = Probe::new(&recorder).stopped_by(stop);
+        if let Some(alive_us) = alive_us {
+            let opened_us = self.opened_us;
+            probe.unseen("not_running", 0, alive_us.min(opened_us), opened_us);
+        }
+        started();
         let mut watch = Watch::new(now_us());
         let outcome = loop {
             let is_empty = self.take_blocks(BLOCKS_MAX, &mut watch, &mut flows, &mut probe);

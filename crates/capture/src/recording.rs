@@ -1,9 +1,13 @@
 //! The recorder behind the probe: that of a server, in this process.
 
 use std::path::PathBuf;
+use std::sync::atomic::Ordering;
 
 use tacho_embed::{Config, Recorder};
+use tacho_recorder::arena_file::{self, ArenaFile};
 use tacho_settings::{Owner, Setting};
+
+use crate::last_line;
 
 /// Where and how to record.
 #[derive(Clone, Debug)]
@@ -25,6 +29,20 @@ pub struct Recording {
 }
 
 impl Recording {
+    /// When the last capture into this log was alive, as far as it has left a sign of that, µs since
+    /// 1970-01-01 UTC. `None`: there was none. It is asked before the start, which recovers what
+    /// that capture has left.
+    pub fn last_alive_us(&self) -> Option<i64> {
+        let log = self.log_directory.canonicalize().ok()?;
+        // Whatever cannot be read is reported by the recovery.
+        let arenas = arena_file::files(&self.arena_directory, Some(&log)).unwrap_or_default();
+        let dead = arenas.iter().filter_map(|path| ArenaFile::open_dead(path).ok());
+        let dead = dead.filter(|arena| arena.info().log_directory == log);
+        let alive_us =
+            dead.map(|dead| dead.arena().shared().writer.0.heartbeat_us.load(Ordering::Relaxed));
+        alive_us.filter(|us| *us > 0).max().or_else(|| last_line::time_us(&log))
+    }
+
     /// Starts the recorder, with the default settings of a server; `Logging` is off. It first
     /// recovers what a capture that was killed has left. `of` says what is captured.
     ///

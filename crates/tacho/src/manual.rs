@@ -36,6 +36,10 @@ const SYSLOG: &[Fact] = &[
     ("tacho-syslog.service", "The systemd unit that sends the log to a syslog server."),
     ("/etc/default/tacho-syslog", "The settings of that unit."),
 ];
+const CAPTURE: &[Fact] = &[
+    ("tacho-capture.service", "The systemd unit that records an interface."),
+    ("/etc/default/tacho-capture", "The settings of that unit."),
+];
 const SHIP: &[Fact] = &[
     ("tacho-ship.service", "The systemd unit that ships the log to a hub."),
     ("/etc/default/tacho-ship", "The settings of that unit."),
@@ -220,7 +224,7 @@ pub const PAGES: &[Facts] = &[
                 "Record what passes an interface",
             ),
         ],
-        files: &[ARENAS],
+        files: &[ARENAS, KEY, CAPTURE],
         see_also: &["tacho", "tacho-tail", "tcpdump"],
         guide: "/usr/share/doc/tacho/docs/guide/capture.md",
     },

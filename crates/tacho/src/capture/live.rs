@@ -96,14 +96,16 @@ fn user_of(args: &CaptureArgs, log: &Path) -> Result<Option<User>, CaptureError>
 
 /// Without its key the log would not be sealed.
 fn check_key(path: &Path) -> Result<(), CaptureError> {
-    let checked = if path.exists() {
-        access(path, Access::READ_OK)
+    let uid = rustix::process::geteuid().as_raw();
+    let checked = if let Ok(owner) = User::owner_of(path) {
+        // It has mode 0000, which its owner can change.
+        if owner.uid == uid { Ok(()) } else { access(path, Access::READ_OK) }
     } else {
         access(path.parent().unwrap_or(Path::new(".")), Access::WRITE_OK | Access::EXEC_OK)
     };
     checked.map_err(|error| CaptureError::Key {
         path: path.to_owned(),
-        uid: rustix::process::geteuid().as_raw(),
+        uid,
         error: io::Error::from(error),
     })
 }

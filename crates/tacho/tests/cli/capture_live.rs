@@ -105,6 +105,22 @@ impl Capture {
         self.wait_for_line(|line| line["event"] == "statement" && line["sql"] == sql)
     }
 
+    /// Waits until the start of a statement is in the arena: it has no line before its end.
+    fn wait_for_start(&self, arenas: &Path, sql: &str) {
+        let since = Instant::now();
+        loop {
+            let files = std::fs::read_dir(arenas).expect("the arenas");
+            let files = files.map(|entry| entry.unwrap().path());
+            for file in files.filter(|path| path.extension().is_some_and(|it| it == "arena")) {
+                let shown = ["arena", file.to_str().unwrap(), "--records", "all"];
+                if crate::support::stdout(&crate::support::tacho(&shown)).contains(sql) {
+                    return;
+                }
+            }
+            assert!(since.elapsed() < PATIENCE, "no {sql} in the arena");
+        }
+    }
+
     fn signal(&self, signal: i32) {
         // SAFETY: a child process that was not waited for yet.
         assert_eq!(unsafe { libc::kill(self.child.id() as i32, signal) }, 0);
@@ -285,6 +301,48 @@ fn inside_new_interface() {
     assert_eq!(lost.len(), 1, "{lost:?}");
     assert_eq!((&lost[0]["cause"], &lost[0]["source"]), (&"interface".into(), &"capture".into()));
     assert!(lost[0]["start_ts"].as_str() < lost[0]["ts"].as_str(), "{}", lost[0]);
+}
+
+#[test]
+fn the_time_without_a_capture_is_declared() {
+    in_namespace("user", "inside_restart");
+}
+
+#[test]
+#[ignore = "runs in a namespace"]
+fn inside_restart() {
+    make_interfaces();
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut capture = Capture::start(directory.path());
+    let mut wire = Wire::log_in(7001);
+    wire.statement("SELECT 'before'");
+    let before = capture.wait_for_statement("SELECT 'before'");
+    assert_eq!(of(&capture.lines(), "lost"), Vec::<&Value>::new(), "there was no capture before");
+    // It runs on when it is killed, and has written nothing of it yet.
+    wire.client(&query("SELECT 'running'"));
+    capture.wait_for_start(directory.path(), "SELECT 'running'");
+    capture.signal(libc::SIGKILL);
+    capture.child.wait().expect("its end");
+    wire.server(&packet(1, OK)).statement("SELECT 'unseen'");
+    let capture = Capture::start(directory.path());
+    let recovered = capture.wait_for_statement("SELECT 'running'");
+    assert_eq!(recovered["outcome"], "interrupted", "{recovered}");
+    let lost = capture.wait_for_line(|line| line["cause"] == "not_running");
+    assert!(before["ts"].as_str() <= lost["start_ts"].as_str(), "{before} {lost}");
+    assert!(lost["start_ts"].as_str() < lost["ts"].as_str(), "{lost}");
+    wire.statement("SELECT 'first'").statement("SELECT 'second'");
+    capture.wait_for_statement("SELECT 'second'");
+    let stopped = capture.stop();
+    assert_eq!(of(&stopped, "lost").iter().filter(|it| it["cause"] == "not_running").count(), 1);
+    assert!(!stopped.iter().any(|line| line["sql"] == "SELECT 'unseen'"));
+    // After an orderly end too: from its `stop` line on.
+    let stop = of(&stopped, "stop").last().map(|line| line["ts"].clone()).expect("a stop line");
+    let capture = Capture::start(directory.path());
+    let lost = capture.wait_for_line(|line| {
+        line["cause"] == "not_running" && line["seq"].as_u64() > Some(stopped.len() as u64)
+    });
+    assert_eq!(lost["start_ts"], stop, "{lost}");
+    capture.stop();
 }
 
 /// No privilege is left when packets are decoded.
