@@ -29,9 +29,9 @@ pub struct Recording {
 }
 
 impl Recording {
-    /// When the last capture into this log was alive, as far as it has left a sign of that, µs since
-    /// 1970-01-01 UTC. `None`: there was none. It is asked before the start, which recovers what
-    /// that capture has left.
+    /// When the last capture into this log was alive, as far as it has left a sign of that, µs
+    /// since 1970-01-01 UTC. `None`: there was none. It is asked before the start, which recovers
+    /// what that capture has left.
     pub fn last_alive_us(&self) -> Option<i64> {
         let log = self.log_directory.canonicalize().ok()?;
         // Whatever cannot be read is reported by the recovery.
