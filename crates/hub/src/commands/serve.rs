@@ -1,11 +1,13 @@
 //! `tacho-hub serve`
 
+use std::collections::BTreeSet;
 use std::io::Write as _;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use tacho_ship::protocol::Origin;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
@@ -72,7 +74,8 @@ pub fn run(args: &ServeArgs) -> anyhow::Result<()> {
     let _verifier = verification
         .start(Arc::clone(&data), database.clone(), landing.subscribe(), hub)
         .context("cannot start the thread of the verifier")?;
-    let (storage, _retention) = keep(&data, &database, &landing, &index, &verification)?;
+    let local = logs.iter().map(|(origin, _)| origin.clone()).collect();
+    let (storage, _retention) = keep(&data, &database, &landing, &index, &verification, local)?;
     let watched = Watched {
         landing: landing.clone(),
         verification: verification.clone(),
@@ -131,13 +134,15 @@ fn tls_of(args: &ServeArgs) -> anyhow::Result<Option<TlsAcceptor>> {
     Ok(tls)
 }
 
-/// Starts the retention, and measures what the logs need of the disk.
+/// Starts the retention, and measures what the logs need of the disk. `local`: the logs of this
+/// machine.
 fn keep(
     data: &Arc<DataDirectory>,
     database: &Database,
     landing: &Landing,
     index: &Index,
     verification: &Verification,
+    local: BTreeSet<Origin>,
 ) -> anyhow::Result<(Meter, Retention)> {
     let steps = Steps {
         data: Arc::clone(data),
@@ -149,7 +154,7 @@ fn keep(
     };
     let Steps { data, database, landing, store, .. } = &steps;
     let meter = Meter::new(Arc::clone(data), database.clone(), landing.clone(), store.clone());
-    let retention = Retention::start(steps, verification.clone(), meter.waits())
+    let retention = Retention::start(steps, verification.clone(), meter.waits(), local)
         .context("cannot start the thread of the retention")?;
     Ok((meter, retention))
 }

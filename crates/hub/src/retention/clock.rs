@@ -3,8 +3,17 @@
 //! Retention compares times of records with the clock of the hub. If that clock were set years
 //! ahead, everything would be due at once. So another machine has to agree with it: nothing is
 //! removed before the newest record or the last heartbeat of some server has nearly the same time.
+//!
+//! The hub's own log has the hub's clock, and so have the logs that `--log` follows on the hub's
+//! machine: neither is another machine. A hub that has no other logs could never remove anything;
+//! there, and only there, the logs of its machine count.
+
+use std::collections::BTreeSet;
+
+use tacho_ship::protocol::Origin;
 
 use super::forecast::DAY_US;
+use crate::audit::is_hub;
 use crate::clock::now_us;
 use crate::landing::shippers::Shippers;
 use crate::landing::{Landing, OriginView};
@@ -23,12 +32,23 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// Compares it with what has landed.
+    /// Compares it with what has landed. `local`: the logs of the hub's machine.
     #[must_use]
-    pub fn read(landing: &Landing) -> Self {
-        let now_us = now_us();
-        let confirms = |(_, view, shippers): &(_, _, _)| is_confirmed(now_us, view, shippers);
-        Self { now_us, is_confirmed: landing.origins().iter().any(confirms) }
+    pub fn read(landing: &Landing, local: &BTreeSet<Origin>) -> Self {
+        Self::at(now_us(), &landing.origins(), local)
+    }
+
+    fn at(
+        now_us: i64,
+        origins: &[(Origin, OriginView, Shippers)],
+        local: &BTreeSet<Origin>,
+    ) -> Self {
+        let servers = || origins.iter().filter(|(origin, ..)| !is_hub(origin));
+        let has_others = servers().any(|(origin, ..)| !local.contains(origin));
+        let is_confirmed = servers()
+            .filter(|(origin, ..)| !has_others || !local.contains(origin))
+            .any(|(_, view, shippers)| is_confirmed(now_us, view, shippers));
+        Self { now_us, is_confirmed }
     }
 }
 
@@ -73,5 +93,26 @@ mod tests {
             assert_eq!(is_confirmed(NOW_US, &empty, &shippers(age_days)), expected, "{age_days}");
         }
         assert!(is_confirmed(NOW_US, &view(400), &shippers(1)));
+    }
+
+    #[test]
+    fn a_log_with_the_clock_of_the_hub_confirms_nothing() {
+        let is_confirmed = |ages: &[(&str, i64)], local: &[&str]| {
+            let origin = |name: &str| name.parse::<Origin>().unwrap();
+            let origins: Vec<_> = ages
+                .iter()
+                .map(|(name, age_days)| (origin(name), view(*age_days), shippers(*age_days)))
+                .collect();
+            let local = local.iter().map(|name| origin(name)).collect();
+            Clock::at(NOW_US, &origins, &local).is_confirmed
+        };
+        // After a jump of ten years.
+        assert!(!is_confirmed(&[("tacho-hub", 0), ("db1", 3_650)], &[]));
+        assert!(!is_confirmed(&[("tacho-hub", 0), ("db1", 3_650), ("here", 0)], &["here"]));
+        assert!(!is_confirmed(&[("Tacho-Hub", 0)], &[]));
+        assert!(is_confirmed(&[("tacho-hub", 0), ("db1", 1), ("here", 0)], &["here"]));
+        // A hub that only has the logs of its own machine.
+        assert!(is_confirmed(&[("tacho-hub", 0), ("here", 0)], &["here"]));
+        assert!(!is_confirmed(&[("tacho-hub", 0), ("here", 8)], &["here"]));
     }
 }

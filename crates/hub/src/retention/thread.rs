@@ -1,6 +1,6 @@
 //! The thread that removes what is due.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{MutexGuard, PoisonError};
@@ -36,17 +36,24 @@ pub struct Retention {
 }
 
 impl Retention {
-    /// Starts the thread, which first completes what a crash has interrupted.
+    /// Starts the thread, which first completes what a crash has interrupted. `local`: the logs of
+    /// the hub's machine.
     ///
     /// # Errors
     /// There can be no more threads.
-    pub fn start(steps: Steps, verification: Verification, waits: Waits) -> io::Result<Self> {
+    pub fn start(
+        steps: Steps,
+        verification: Verification,
+        waits: Waits,
+        local: BTreeSet<Origin>,
+    ) -> io::Result<Self> {
         let (stop, stopped) = channel();
         let mut work = Work {
             steps,
             verification,
             settings: None,
             waits,
+            local,
             is_complete: false,
             said: String::new(),
         };
@@ -74,6 +81,8 @@ struct Work {
     settings: Option<Settings>,
     /// What the next file of a log waits for.
     waits: Waits,
+    /// The logs of the hub's machine.
+    local: BTreeSet<Origin>,
     /// Nothing is left of an earlier removal.
     is_complete: bool,
     /// The last error.
@@ -130,7 +139,7 @@ impl Work {
         loop {
             let mut due = Vec::new();
             let mut waits = BTreeMap::new();
-            let clock = Clock::read(&self.steps.landing);
+            let clock = Clock::read(&self.steps.landing, &self.local);
             for (origin, view, _) in self.steps.landing.origins() {
                 let plan = self.plan(&origin, &view, &settings, clock)?;
                 due.extend(plan.due);
