@@ -13,7 +13,7 @@ use crate::forget::Change;
 use crate::segment::SegmentInfo;
 
 /// Version of the store's format. Another version is built again from the replica.
-pub const FORMAT: i64 = 2;
+pub const FORMAT: i64 = 3;
 
 const TABLES: &str = "
     CREATE TABLE meta (key TEXT PRIMARY KEY, value INTEGER NOT NULL) STRICT;
@@ -74,7 +74,7 @@ pub struct FileKey {
 pub struct Position {
     /// Bytes: the end of the last indexed line.
     pub offset: u64,
-    /// Time of that line, µs since 1970.
+    /// The latest time of a line up to there, µs since 1970.
     pub last_ts_us: i64,
 }
 

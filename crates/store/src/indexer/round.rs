@@ -123,7 +123,7 @@ impl Round<'_> {
             };
             let line = &bytes[range.start..range.end - 1];
             let added = self.batch.add(place, line, position.last_ts_us, self.digests);
-            position.last_ts_us = added.ts_us;
+            position.last_ts_us = position.last_ts_us.max(added.ts_us);
             self.ranks.push(rank);
             self.done.unreadable += u64::from(added.seq == 0);
             if let Some(totals) = self.origins.get_mut(&key.origin) {

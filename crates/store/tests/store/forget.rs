@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use tacho_store::{FileKey, Forgotten, MergeOptions, Store, merge_step};
 
 use crate::rows::records;
-use crate::{FILE, Hub, lines, start};
+use crate::{FILE, Hub, line, lines, start};
 
 fn key(origin: &str, generation: u32) -> FileKey {
     FileKey { origin: origin.to_owned(), generation, file: FILE.to_owned() }
@@ -144,4 +144,19 @@ fn a_file_that_is_there_again_is_indexed_again() {
     indexer.flush();
     assert_eq!(servers(&store), ["db1", "db2"]);
     assert_eq!(store.origins()["db2"].records, 30);
+}
+
+/// Retention removes a file by it: one line with an old time must not make the file older.
+#[test]
+fn a_file_has_the_latest_time_of_its_lines() {
+    let hub = Hub::new();
+    let store = hub.open();
+    let indexer = start(&store);
+    let old = line(4).replace("\"2026-", "\"2000-");
+    for text in [lines(1..=3), old.clone(), format!("{old}not a record\n")] {
+        hub.append(&indexer, "db1", 1, text.as_bytes());
+        indexer.flush();
+        let position = store.indexed(&key("db1", 1)).unwrap();
+        assert_eq!(position.last_ts_us, 1_795_255_203_000_000, "{text}");
+    }
 }
