@@ -5,7 +5,7 @@
 //! nearly full needs space for one of them only. The last transaction lists the files, so that the
 //! indexer never reads them again; before it, everything can be repeated.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
@@ -133,10 +133,11 @@ impl Store {
         };
         let mut new =
             SegmentInfo { id, rows: 0, min_ts_us: i64::MAX, max_ts_us: i64::MIN, ..info.clone() };
+        let files = Files::of(files);
         let reader = ParquetRecordBatchReaderBuilder::try_new(File::open(from)?)?;
         for batch in reader.with_batch_size(BATCH_ROWS).build()? {
             let batch = batch?;
-            let kept = Places::of(&batch)?.kept(files);
+            let kept = Places::of(&batch)?.kept(&files);
             let batch = filter_record_batch(&batch, &kept)?;
             let Some(times) = batch.column_by_name("ts") else { return Err(SegmentError::Columns) };
             for &ts_us in times.as_primitive::<TimestampMicrosecondType>().values() {
@@ -191,16 +192,26 @@ impl<'a> Places<'a> {
         self.servers.value(row)
     }
 
-    fn is_of(&self, row: usize, files: &BTreeSet<FileKey>) -> bool {
-        files.iter().any(|key| {
-            key.generation == self.generations.value(row)
-                && key.file == self.files.value(row)
-                && key.origin == self.servers.value(row)
-        })
+    fn is_of(&self, row: usize, files: &Files<'_>) -> bool {
+        let names = files.0.get(&(self.servers.value(row), self.generations.value(row)));
+        names.is_some_and(|names| names.contains(self.files.value(row)))
     }
 
-    fn kept(&self, files: &BTreeSet<FileKey>) -> BooleanArray {
+    fn kept(&self, files: &Files<'_>) -> BooleanArray {
         (0..self.rows()).map(|row| Some(!self.is_of(row, files))).collect()
+    }
+}
+
+/// Names of files by origin and generation: every row asks for one.
+struct Files<'a>(HashMap<(&'a str, u32), HashSet<&'a str>>);
+
+impl<'a> Files<'a> {
+    fn of(files: &'a BTreeSet<FileKey>) -> Self {
+        let mut names: HashMap<_, HashSet<&str>> = HashMap::new();
+        for FileKey { origin, generation, file } in files {
+            names.entry((origin.as_str(), *generation)).or_default().insert(file);
+        }
+        Self(names)
     }
 }
 
@@ -219,11 +230,12 @@ fn count(
     }
     let places = ProjectionMask::columns(builder.parquet_schema(), PLACE);
     let reader = builder.with_row_groups(groups).with_projection(places);
+    let files = Files::of(files);
     let mut count = 0;
     for batch in reader.with_batch_size(BATCH_ROWS).build()? {
         let batch = batch?;
         let places = Places::of(&batch)?;
-        for row in (0..places.rows()).filter(|&row| places.is_of(row, files)) {
+        for row in (0..places.rows()).filter(|&row| places.is_of(row, &files)) {
             count += 1;
             match gone.get_mut(places.server(row)) {
                 Some(rows) => *rows += 1,
