@@ -98,6 +98,59 @@ fn what_is_left_continues_what_the_hub_has_removed() {
 }
 
 #[test]
+fn what_the_hub_had_found_is_not_forgotten_with_the_file() {
+    for state in State::ALL {
+        let recorder = sealed();
+        let mut dir = recorder.dir.clone();
+        remove(&mut dir, &[1, 2], |it| {
+            it.state = Some(if it.file == log(2) { state } else { State::Ok });
+        });
+        let report = check(&dir, &recorder.root);
+        if state < State::BrokenChain {
+            assert_state(&report, State::Ok);
+            continue;
+        }
+        assert_state(&report, state);
+        let found: Vec<_> =
+            report.findings.iter().map(|finding| (finding.file.clone(), finding.seqs)).collect();
+        assert_eq!(found, [(log(2), Some((6, 12)))]);
+        // Of an unknown hub nothing is believed.
+        let options = options(&recorder.root, &[]);
+        let report = verify::verify(&dir, &options, &mut |_| {}).unwrap();
+        assert_state(&report, State::Gap);
+    }
+}
+
+/// A file that was changed, and followed while it is removed, is one finding.
+#[test]
+fn what_was_found_in_a_removed_file_is_said_once() {
+    let recorder = sealed();
+    let mut dir = recorder.dir.clone();
+    let text = dir.text(&log(1)).replacen("SELECT 2", "SELECT 7", 1);
+    *dir.file(&log(1)) = text.into_bytes();
+    let mut follower = Follower::new(options(&recorder.root, &[hub().root()]));
+    assert!(!follower.advance(&dir).unwrap());
+    let before = follower.report(&dir).unwrap();
+    assert_state(&before, State::Modified);
+    remove(&mut dir, &[1], |it| it.state = Some(State::Modified));
+    assert!(!follower.advance(&dir).unwrap());
+    let after = follower.report(&dir).unwrap();
+    assert_eq!(after.findings, before.findings);
+    assert_state(&check(&dir, &recorder.root), State::Modified);
+}
+
+/// A hub removes files for years, and no other program writes its tombstones.
+#[test]
+fn the_limit_for_tombstones_of_the_recorder_is_not_that_of_the_hub() {
+    let recorder = sealed();
+    let mut dir = recorder.dir.clone();
+    remove(&mut dir, &[1, 2], |_| {});
+    let mut follower = Follower::new(options(&recorder.root, &[hub().root()]));
+    follower.keep_tombstones(1);
+    assert_state(&follower.report(&dir).unwrap(), State::Ok);
+}
+
+#[test]
 fn without_the_key_of_the_hub_the_files_are_missing() {
     let recorder = sealed();
     let mut dir = recorder.dir.clone();

@@ -21,9 +21,9 @@ use super::{Directory, Options, Parts, Report, note_name};
 use crate::SIDECAR_ENDING;
 use crate::entry::CheckpointReason;
 use crate::sidecar::{Entries, Meaning};
-use buried::{GONE, lengths};
+use buried::{GONE, HUB_TOMBSTONES_MAX, lengths};
 
-/// Tombstones that are kept: each needs about 1 KiB of memory.
+/// Tombstones of the recorder that are kept: each needs about 1 KiB of memory.
 const TOMBSTONES_MAX: usize = 100_000;
 /// A frame waits for its lines while no more than this is behind it in the sidecar, and no more
 /// lines are there that it may cover: both are read for each report.
@@ -154,7 +154,7 @@ impl Follower {
         *self = Self { tombstones_max, ..Self::new(std::mem::take(&mut self.options)) };
     }
 
-    /// Keeps so many tombstones, and counts those beyond.
+    /// Keeps so many tombstones of the recorder, and counts those beyond.
     pub fn keep_tombstones(&mut self, most: usize) {
         self.tombstones_max = most;
     }
@@ -311,7 +311,8 @@ impl Follower {
         };
         let (stems, is_stale) = (&mut self.stems, &mut self.is_stale);
         let (done, buried) = (&self.done, &mut self.buried);
-        self.removed.read_on(directory, self.tombstones_max, &mut |stem, gone| {
+        let most = (self.tombstones_max, HUB_TOMBSTONES_MAX);
+        self.removed.read_on(directory, most, &mut |stem, gone| {
             stems.entry(stem.to_owned()).or_default();
             // A hub removes what was read, or has removed it already.
             let is_buried = gone.reason.is_none() && done.contains_key(stem);

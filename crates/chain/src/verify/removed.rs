@@ -30,9 +30,10 @@ pub struct Gone {
     pub chain: Hash,
     /// Why the recorder removed it; `None`: a hub removed it from its copy.
     pub reason: Option<RemovalReason>,
-    /// Its lines and bytes, if a hub removed it.
+    /// Its lines and bytes, and what was found in it, if a hub removed it.
     pub lines: u64,
     pub bytes: u64,
+    pub state: Option<State>,
     /// The file's only epoch: the next keys depend on it.
     pub epochs: Vec<(Epoch, Note, u64)>,
     note: Note,
@@ -57,15 +58,15 @@ impl Gone {
     }
 
     fn of_hub(tombstone: HubTombstone, chain: Hash, note: Note, line: u64) -> Self {
-        let HubTombstone { file, first_seq, last_seq, lines, log, .. } = tombstone;
+        let HubTombstone { file, first_seq, last_seq, lines, log, state, .. } = tombstone;
         let gone = Self::new(file, (first_seq, last_seq), chain, note, line);
-        Self { lines, bytes: log.bytes, ..gone }
+        Self { lines, bytes: log.bytes, state, ..gone }
     }
 
     fn new(file: String, seqs: (u64, u64), chain: Hash, note: Note, line: u64) -> Self {
         let (first_seq, last_seq) = seqs;
         let (epochs, signature) = (Vec::new(), Cell::new(Signature::Bad(0)));
-        let (reason, lines, bytes) = (None, 0, 0);
+        let (reason, lines, bytes, state) = (None, 0, 0, None);
         Self {
             file,
             first_seq,
@@ -74,6 +75,7 @@ impl Gone {
             reason,
             lines,
             bytes,
+            state,
             epochs,
             note,
             line,
@@ -161,18 +163,19 @@ impl Removed {
         Ok(removed)
     }
 
-    /// Reads what was appended, and keeps `most` tombstones. `each` gets the names that are new.
+    /// Reads what was appended, and keeps `most` tombstones of the recorder, and of a hub. `each`
+    /// gets the names that are new.
     ///
     /// # Errors
     /// If it cannot be read.
     pub fn read_on(
         &mut self,
         directory: &dyn GrowingDirectory,
-        most: usize,
+        most: (usize, usize),
         each: &mut dyn FnMut(&str, &Gone),
     ) -> io::Result<()> {
-        self.own.read_on(directory, most, each)?;
-        self.hub.read_on(directory, most, each)
+        self.own.read_on(directory, most.0, each)?;
+        self.hub.read_on(directory, most.1, each)
     }
 
     /// Whether one of the files is shorter than what was read of it.
@@ -211,6 +214,7 @@ impl Removed {
         }
         let hub_keys = &walk.options.hub_keys;
         let is_by_hub = |note: &Note| hub_keys.iter().any(|key| note.is_by(key));
+        self.found_before(walk, &is_by_hub);
         let only_here =
             self.hub.files.iter().filter(|(stem, _)| !self.own.files.contains_key(*stem));
         let foreign: Vec<&Gone> = only_here
@@ -226,6 +230,36 @@ impl Removed {
             let (list, seqs) = (HUB_REMOVED_FILE, (first.first_seq, last.last_seq));
             walk.say_of(State::Gap, list, seqs, text);
         }
+    }
+}
+
+impl Removed {
+    /// Reports what hubs had found in files before they removed them, unless it is found in what is
+    /// left, too.
+    fn found_before(&self, walk: &mut Walk<'_>, is_by_hub: &dyn Fn(&Note) -> bool) {
+        let keys = walk.options.hub_keys.len();
+        let is_bad = |state: &State| *state >= State::BrokenChain;
+        let bad = self.hub.files.iter().filter_map(|(stem, gone)| {
+            let state = gone.state.filter(is_bad)?;
+            gone.is_signed(keys, is_by_hub).then_some((stem, gone, state))
+        });
+        let findings = &walk.report.findings;
+        let is_found = |stem: &str, state: State| {
+            let is_it = |finding: &Finding| {
+                finding.state >= state && finding.file.split('.').next() == Some(stem)
+            };
+            findings.iter().any(is_it)
+        };
+        let new: Vec<Finding> = bad
+            .filter(|(stem, _, state)| !is_found(stem, *state))
+            .map(|(_, gone, state)| {
+                let text = "a hub found this before it removed the file".to_owned();
+                let (file, seqs) = (gone.file.clone(), (gone.first_seq, gone.last_seq));
+                let seqs = (seqs.0 <= seqs.1).then_some(seqs);
+                Finding { state, file, line: None, seqs, text }
+            })
+            .collect();
+        new.into_iter().for_each(|finding| walk.tell(finding));
     }
 }
 

@@ -109,8 +109,9 @@ impl Walk<'_> {
         } else if !is_closed {
             // The key that signs epochs lives as long as its file: it alone must not be able to
             // state how that file ended.
-            let text = "the file before does not end with its last checkpoint";
-            self.say(State::Modified, sidecar, line, text);
+            let file = before.file.clone();
+            let text = "the file does not end with its last checkpoint, and another one follows";
+            self.say(State::Modified, &file, None, text);
         }
         false
     }

@@ -118,5 +118,13 @@ fn the_key_of_an_epoch_does_not_sign_for_its_file() {
     other.rotate();
     other.lines(1);
     other.stop();
-    assert_state(&other.verify(), State::Modified);
+    let report = other.verify();
+    assert_state(&report, State::Modified);
+    // The state of a file is that of the findings that name it.
+    let is_named = |text: &str| text.contains("does not end with its last checkpoint");
+    let named: Vec<&String> = (report.findings.iter())
+        .filter(|finding| is_named(&finding.text))
+        .map(|finding| &finding.file)
+        .collect();
+    assert_eq!(named, [&log(1)]);
 }

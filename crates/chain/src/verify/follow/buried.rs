@@ -4,6 +4,8 @@ use super::super::{LOG_ENDINGS, Parts};
 use super::{Follower, GrowingDirectory};
 use crate::SIDECAR_ENDING;
 
+/// Tombstones of the hub itself that are kept: no other program writes so many.
+pub const HUB_TOMBSTONES_MAX: usize = 1_000_000;
 /// Lengths of a file that is not there.
 pub const GONE: (u64, u64) = (0, 0);
 
