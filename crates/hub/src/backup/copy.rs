@@ -1,10 +1,12 @@
 //! Copies directories and files that others append to.
 
 use std::collections::HashMap;
-use std::fs::{File, FileTimes, OpenOptions};
+use std::fs::{File, FileTimes, Metadata, OpenOptions};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
+
+use tacho_chain::HUB_REMOVED_FILE;
 
 use super::Copied;
 use crate::data::{DataError, make_directory};
@@ -16,8 +18,16 @@ const CHUNK_BYTES: u64 = 32 << 20;
 pub struct Copier<'p> {
     copied: Copied,
     progress: &'p mut dyn FnMut(u64),
-    /// Files with several names, by device and inode: generations of a log share files.
-    links: HashMap<(u64, u64), PathBuf>,
+    /// Files with several names: generations of a log share files.
+    links: HashMap<Id, PathBuf>,
+}
+
+/// Device, inode and time of the last change of the content: a file that is removed meanwhile
+/// leaves its inode to another one.
+type Id = (u64, u64, i64, i64);
+
+fn id(metadata: &Metadata) -> Id {
+    (metadata.dev(), metadata.ino(), metadata.mtime(), metadata.mtime_nsec())
 }
 
 fn error(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> DataError {
@@ -30,8 +40,9 @@ fn is_left_out(name: &str) -> bool {
     name.starts_with('.')
 }
 
-/// Names of the entries to copy, sidecars first: the lines that a sidecar seals are then never
-/// missing in the copy. None if there is no such directory.
+/// Names of the entries to copy. Sidecars are first: the lines that a sidecar seals are then never
+/// missing in the copy. Tombstones of the hub are last: every file that is removed meanwhile has
+/// one in the copy. None if there is no such directory.
 fn names(directory: &Path) -> Result<Vec<String>, DataError> {
     let entries = match std::fs::read_dir(directory) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -42,7 +53,7 @@ fn names(directory: &Path) -> Result<Vec<String>, DataError> {
         let name = entry.map_err(error("read", directory))?.file_name().into_string();
         names.extend(name.ok().filter(|name| !is_left_out(name)));
     }
-    names.sort_by_key(|name| !name.ends_with(".chain"));
+    names.sort_by_key(|name| (name == HUB_REMOVED_FILE, !name.ends_with(".chain")));
     Ok(names)
 }
 
@@ -117,8 +128,8 @@ impl<'p> Copier<'p> {
             source => source.map_err(error("open", from))?,
         };
         let metadata = source.metadata().map_err(error("look at", from))?;
-        let id = (metadata.dev(), metadata.ino());
-        if let Some(first) = self.links.get(&id) {
+        let is_shared = metadata.nlink() > 1;
+        if let Some(first) = self.links.get(&id(&metadata)).filter(|_| is_shared) {
             return std::fs::hard_link(first, to).map_err(error("make", to));
         }
         let mut target = create(to, metadata.mode())?;
@@ -137,8 +148,8 @@ impl<'p> Copier<'p> {
         let times = FileTimes::new().set_modified(modified);
         target.set_times(times).map_err(error("set the times of", to))?;
         self.copied.files += 1;
-        if metadata.nlink() > 1 {
-            self.links.insert(id, to.to_owned());
+        if is_shared {
+            self.links.insert(id(&metadata), to.to_owned());
         }
         Ok(())
     }
@@ -193,10 +204,33 @@ mod tests {
     #[test]
     fn sidecars_come_before_their_lines() {
         let root = tempfile::tempdir().unwrap();
-        for name in ["a.jsonl", "a.chain", "b.jsonl", "b.chain"] {
+        for name in ["hub-removed.chain", "a.jsonl", "a.chain", "b.jsonl", "b.chain"] {
             std::fs::write(root.path().join(name), "").unwrap();
         }
         let names = names(root.path()).unwrap();
         assert!(names[..2].iter().all(|name| name.ends_with(".chain")), "{names:?}");
+        assert_eq!(names[4], "hub-removed.chain");
+    }
+
+    /// The file system gives the inode of a file that was removed to the next one.
+    #[test]
+    fn a_new_file_in_the_place_of_a_removed_one_has_its_own_bytes() {
+        let root = tempfile::tempdir().unwrap();
+        let path = |name: &str| root.path().join(name);
+        for name in ["removed", "new", "new-and-shared"] {
+            std::fs::write(path(name), name).unwrap();
+        }
+        std::fs::hard_link(path("new-and-shared"), path("link")).unwrap();
+        let mut progress = |_| {};
+        let mut copier = Copier::new(&mut progress);
+        copier.file(&path("removed"), &path("copy")).unwrap();
+        for name in ["new", "new-and-shared"] {
+            let (dev, ino, mtime, nsec) = id(&path(name).metadata().unwrap());
+            let earlier = if name == "new" { mtime } else { mtime - 1 };
+            copier.links.insert((dev, ino, earlier, nsec), path("copy"));
+            let copy = path(&format!("copy of {name}"));
+            copier.file(&path(name), &copy).unwrap();
+            assert_eq!(std::fs::read_to_string(copy).unwrap(), name);
+        }
     }
 }
