@@ -8,6 +8,7 @@
 //! | `ends` | the ends of files after a power failure |
 //! | `body` | digest and compression of a body |
 //! | [`removed`] | files that retention has removed |
+//! | `removal` | the steps of a removal |
 //! | `shippers` | which shippers are alive, and their heartbeats |
 //! | `space` | free space of the disk |
 //! | `names` | names of generations and files |
@@ -31,6 +32,7 @@ mod names;
 mod newest;
 mod newest_line;
 pub mod refusal;
+mod removal;
 pub mod removed;
 mod replica;
 pub mod shippers;
@@ -115,6 +117,17 @@ struct Shared {
     verified: OnceLock<Verified>,
 }
 
+impl Shared {
+    fn report_incidents(&self, replica: &mut Replica) {
+        for incident in replica.take_incidents() {
+            if let Incident::ReplicaCut { file, .. } = &incident {
+                self.feed.publish(&Landed { was_cut: true, ..replica.landed(file) });
+            }
+            (self.on_incident)(incident);
+        }
+    }
+}
+
 /// Returns the newest checkpoint of an origin whose signature is good.
 pub type Verified = Box<dyn Fn(&Origin) -> Option<String> + Send + Sync>;
 
@@ -139,10 +152,11 @@ pub struct Admission {
 }
 
 impl Admission {
-    /// Files of the current generation.
+    /// Files in the list for shippers.
     #[must_use]
     pub fn files(&self) -> usize {
-        self.entry.view().files
+        let view = self.entry.view();
+        view.files + view.removed
     }
 }
 
@@ -153,7 +167,9 @@ pub struct OriginView {
     pub generation: u64,
     /// Files of the current generation.
     pub files: usize,
-    /// Their bytes.
+    /// Removed files in the list for shippers.
+    pub removed: usize,
+    /// Bytes of those that are there.
     pub bytes: u64,
     /// The last line that is whole.
     pub newest_line: Option<NewestLine>,
@@ -249,12 +265,7 @@ impl Landing {
             let before = replica.offset(&put.file);
             let stored = replica.put(&put, &body, reserve_bytes);
             let end = replica.offset(&put.file);
-            for incident in replica.take_incidents() {
-                if matches!(incident, Incident::ReplicaCut { .. }) {
-                    shared.feed.publish(&Landed { was_cut: true, ..replica.landed(&put.file) });
-                }
-                (shared.on_incident)(incident);
-            }
+            shared.report_incidents(replica);
             if let Err(Refusal::Contradiction { offset, generation }) = &stored {
                 (shared.on_incident)(Incident::Contradiction {
                     origin: replica.origin().clone(),

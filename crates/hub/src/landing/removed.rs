@@ -6,8 +6,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, OpenOptions};
-use std::io::{self, BufReader, Seek as _, SeekFrom, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::io::{self, BufReader};
+use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::Path;
 use std::sync::{Arc, PoisonError};
 
@@ -19,10 +19,11 @@ use tacho_chain::note;
 use tacho_chain::sidecar::{Entries, Meaning};
 use tacho_ship::protocol::{Before, FileName, Origin, Stem, Stored};
 
-use super::names::{files, generations};
+use super::names::generations;
 use super::replica::{Put, Replica};
 use super::space::sync_directory;
 use super::{Landing, Refusal};
+use crate::say::say;
 
 /// The tombstones of a generation.
 #[derive(Default)]
@@ -31,7 +32,7 @@ pub(super) struct Removed {
     /// The last tombstone.
     last: Hash,
     /// Bytes of whole entries.
-    bytes: u64,
+    pub(super) bytes: u64,
 }
 
 /// A file that is to be removed from one generation.
@@ -108,9 +109,21 @@ impl Removed {
         self.parts.contains_key(name)
     }
 
-    /// Those that had bytes.
-    pub(super) fn offsets(&self) -> impl Iterator<Item = (&FileName, u64)> {
-        self.parts.iter().map(|(name, part)| (name, part.bytes)).filter(|(_, bytes)| *bytes > 0)
+    /// The log files.
+    pub(super) fn stems(&self) -> impl Iterator<Item = &Stem> {
+        let lines = self.parts.keys().filter(|name| matches!(name, FileName::Lines(_)));
+        lines.filter_map(FileName::stem)
+    }
+
+    /// Those that had bytes, the newest ones, `most` at most.
+    pub(super) fn newest(&self, most: usize) -> impl Iterator<Item = (&FileName, u64)> {
+        let offsets = self.parts.iter().rev().map(|(name, part)| (name, part.bytes));
+        offsets.filter(|(_, bytes)| *bytes > 0).take(most)
+    }
+
+    /// How many names there are.
+    pub(super) fn len(&self) -> usize {
+        self.parts.len()
     }
 
     /// Answers a `PUT` of a removed file. Only its end can be compared.
@@ -135,20 +148,18 @@ impl Removed {
         })
     }
 
-    /// Signs and appends tombstones; when it returns, they are on the disk.
-    fn append(
+    /// Signs and appends tombstones; when it returns, they are on the disk. If it fails, none is.
+    /// Returns the names of the files that are removed by them.
+    pub(super) fn append(
         &mut self,
         directory: &Path,
         burials: &[&Burial],
         key: &SecretKey,
         time_s: i64,
-    ) -> io::Result<()> {
+    ) -> io::Result<Vec<FileName>> {
         let mut options = OpenOptions::new();
         let path = directory.join(HUB_REMOVED_FILE);
-        let mut file = options.create(true).truncate(false).write(true).mode(0o600).open(path)?;
-        // An entry that a crash has left incomplete.
-        file.set_len(self.bytes)?;
-        file.seek(SeekFrom::Start(self.bytes))?;
+        let file = options.create(true).truncate(false).write(true).mode(0o600).open(&path)?;
         let (mut bytes, mut last, mut parts) = (Vec::new(), self.last, Vec::new());
         for burial in burials {
             let Some(stem) = stem_of(&burial.tombstone) else { continue };
@@ -160,14 +171,37 @@ impl Removed {
             parts.push((FileName::Lines(stem.clone()), tombstone.log));
             parts.push((FileName::Chain(stem), tombstone.sidecar));
         }
-        file.write_all(&bytes)?;
-        file.sync_all()?;
-        sync_directory(directory)?;
+        let end = self.bytes;
+        append_synced(&file, &path, end, || {
+            file.write_all_at(&bytes, end)?;
+            file.sync_all()?;
+            sync_directory(directory)
+        })?;
         self.bytes += bytes.len() as u64;
         self.last = last;
+        let names = parts.iter().map(|(name, _)| name.clone()).collect();
         self.parts.extend(parts);
-        Ok(())
+        Ok(names)
     }
+}
+
+/// Writes behind the end of what counts. If that fails, nothing of it stays: after a sync that
+/// failed, a later one proves nothing about these bytes.
+fn append_synced(
+    file: &File,
+    path: &Path,
+    end: u64,
+    write: impl FnOnce() -> io::Result<()>,
+) -> io::Result<()> {
+    // An entry that a crash has left incomplete.
+    file.set_len(end)?;
+    let written = write();
+    if written.is_err()
+        && let Err(error) = file.set_len(end).and_then(|()| file.sync_all())
+    {
+        say(&format!("cannot cut {} back to {end} bytes: {error}", path.display()));
+    }
+    written
 }
 
 impl Replica {
@@ -187,94 +221,6 @@ impl Replica {
         }
         Ok(removed)
     }
-
-    /// The files that are not removed, of all generations.
-    fn held(&self) -> io::Result<HeldFiles> {
-        let mut held = HeldFiles::new();
-        for generation in generations(&self.root)? {
-            let directory = self.root.join(generation.to_string());
-            let removed = Removed::read(&directory)?;
-            for (name, length) in files(&directory)? {
-                let Some(stem) = name.stem().filter(|_| !removed.has(&name)) else { continue };
-                let parts = held.entry(stem.clone()).or_default().entry(generation).or_default();
-                match name {
-                    FileName::Lines(_) => parts.lines = Some(length),
-                    _ => parts.chain = Some(length),
-                }
-            }
-        }
-        Ok(held)
-    }
-
-    /// Files whose removal has begun: they have a tombstone, and are still there.
-    fn half_removed(&self) -> io::Result<BTreeMap<Stem, Vec<HubTombstone>>> {
-        let mut half_removed: BTreeMap<Stem, Vec<HubTombstone>> = BTreeMap::new();
-        for generation in generations(&self.root)? {
-            let directory = self.root.join(generation.to_string());
-            let removed = Removed::read(&directory)?;
-            let there = files(&directory)?.into_keys().filter(|name| removed.has(name));
-            let stems: BTreeSet<Stem> = there.filter_map(|name| name.stem().cloned()).collect();
-            for (stem, tombstone) in tombstones(&directory, &stems)? {
-                half_removed.entry(stem).or_default().push(tombstone);
-            }
-        }
-        Ok(half_removed)
-    }
-
-    /// Puts tombstones to the disk. From then on the files are removed.
-    fn bury(&mut self, burials: &[Burial], key: &SecretKey, time_s: i64) -> io::Result<()> {
-        for generation in generations(&self.root)? {
-            let of_it = |burial: &&Burial| burial.tombstone.generation == generation;
-            let burials: Vec<&Burial> = burials.iter().filter(of_it).collect();
-            if burials.is_empty() {
-                continue;
-            }
-            let directory = self.root.join(generation.to_string());
-            if generation != self.generation {
-                let mut removed = Removed::read(&directory)?;
-                removed.append(&directory, &burials, key, time_s)?;
-                continue;
-            }
-            self.removed.append(&directory, &burials, key, time_s)?;
-            let names: Vec<FileName> = self.removed.parts.keys().cloned().collect();
-            self.drop_names(&names);
-        }
-        Ok(())
-    }
-
-    /// Removes files that have a tombstone in some generation, from all of those.
-    fn unlink(&self, stems: &BTreeSet<Stem>) -> io::Result<Vec<(u64, FileName)>> {
-        let mut gone = Vec::new();
-        for generation in generations(&self.root)? {
-            let directory = self.root.join(generation.to_string());
-            let removed = Removed::read(&directory)?;
-            let is_due = |name: &FileName| {
-                name.stem().is_some_and(|stem| stems.contains(stem)) && removed.has(name)
-            };
-            for name in files(&directory)?.into_keys().filter(is_due) {
-                std::fs::remove_file(directory.join(name.to_string()))?;
-                gone.push((generation, name));
-            }
-            sync_directory(&directory)?;
-        }
-        Ok(gone)
-    }
-}
-
-/// The tombstones of some files of a generation.
-fn tombstones(directory: &Path, stems: &BTreeSet<Stem>) -> io::Result<Vec<(Stem, HubTombstone)>> {
-    let mut found = Vec::new();
-    if stems.is_empty() {
-        return Ok(found);
-    }
-    let file = File::open(directory.join(HUB_REMOVED_FILE))?;
-    let mut entries = Entries::new(BufReader::new(file));
-    while let Some(entry) = entries.next_entry()? {
-        let Some(Meaning::HubTombstone(tombstone, _)) = entry.meaning else { continue };
-        let stem = stem_of(&tombstone);
-        found.extend(stem.filter(|stem| stems.contains(stem)).map(|stem| (stem, *tombstone)));
-    }
-    Ok(found)
 }
 
 /// The removed log files in the directory of an origin, with their generations.
@@ -282,8 +228,7 @@ fn removed_in(root: &Path) -> io::Result<Vec<(u64, Stem)>> {
     let mut stems = Vec::new();
     for generation in generations(root)? {
         let removed = Removed::read(&root.join(generation.to_string()))?;
-        let lines = removed.parts.into_keys().filter(|name| matches!(name, FileName::Lines(_)));
-        stems.extend(lines.filter_map(|name| Some((generation, name.stem()?.clone()))));
+        stems.extend(removed.stems().map(|stem| (generation, stem.clone())));
     }
     Ok(stems)
 }
@@ -327,13 +272,13 @@ impl Landing {
     /// # Errors
     /// The replica cannot be read.
     pub fn removed(&self, origin: &Origin) -> io::Result<Vec<(u64, Stem)>> {
-        self.with_replica_now(origin, |replica| removed_in(&replica.root))
+        self.with_replica_now(origin, |replica| replica.removed_stems())
     }
 
     /// Signs tombstones, and puts them to the disk. Blocks.
     ///
     /// # Errors
-    /// They are not all on the disk.
+    /// They are not all on the disk, or one is not about all that was acknowledged of its file.
     pub fn bury(
         &self,
         origin: &Origin,
@@ -349,11 +294,25 @@ impl Landing {
     /// # Errors
     /// Some are still there.
     pub fn unlink(&self, origin: &Origin, stems: &BTreeSet<Stem>) -> io::Result<()> {
-        let gone = self.with_replica_now(origin, |replica| replica.unlink(stems))?;
+        let mut gone = Vec::new();
+        let result = self.with_replica_now(origin, |replica| replica.unlink(stems, &mut gone));
         for (generation, name) in gone {
             self.shared.feed.remove(origin, generation, &name);
         }
-        Ok(())
+        result
+    }
+
+    /// The current generation of an origin, and how much of a log file in it was acknowledged.
+    /// Blocks.
+    ///
+    /// # Errors
+    /// There is no such origin.
+    pub fn durable(&self, origin: &Origin, stem: &Stem) -> io::Result<(u64, Held)> {
+        self.with_replica_now(origin, |replica| {
+            let lines = Some(replica.offset(&FileName::Lines(stem.clone())));
+            let chain = Some(replica.offset(&FileName::Chain(stem.clone())));
+            Ok((replica.generation(), Held { lines, chain }))
+        })
     }
 
     fn with_replica_now<T>(
@@ -367,7 +326,48 @@ impl Landing {
         let entry = entry.ok_or(io::ErrorKind::NotFound)?;
         let mut replica = entry.replica.blocking_lock();
         let result = call(&mut replica);
+        self.shared.report_incidents(&mut replica);
         entry.see(&replica);
         result
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_newest_names_are_listed() {
+        let part = |bytes| RemovedPart { bytes, digest: Hash::ZERO, end: Hash::ZERO };
+        let name = |number: u64, ending: &str| {
+            format!("audit-20261121T100000Z-00000{number}.{ending}").parse::<FileName>().unwrap()
+        };
+        let mut removed = Removed::default();
+        for number in 1..=3 {
+            removed.parts.insert(name(number, "jsonl"), part(number));
+            removed.parts.insert(name(number, "chain"), part(0));
+        }
+        let newest = |most| removed.newest(most).map(|(_, bytes)| bytes).collect::<Vec<_>>();
+        assert_eq!((newest(2), newest(9)), (vec![3, 2], vec![3, 2, 1]));
+    }
+
+    /// A disk that is full, or fails.
+    #[test]
+    fn an_append_that_fails_leaves_nothing() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join(HUB_REMOVED_FILE);
+        std::fs::write(&path, "kept").unwrap();
+        let file = OpenOptions::new().write(true).open(&path).unwrap();
+        let append = |text: &str, result: io::Result<()>| {
+            let write = || file.write_all_at(text.as_bytes(), 4).and(result);
+            append_synced(&file, &path, 4, write).is_ok()
+        };
+        assert!(!append("tombstones", Err(io::ErrorKind::StorageFull.into())));
+        assert_eq!(std::fs::read(&path).unwrap(), b"kept");
+        assert!(append("one", Ok(())));
+        assert_eq!(std::fs::read(&path).unwrap(), b"keptone");
+        // What a crash has left is cut.
+        assert!(append("2", Ok(())));
+        assert_eq!(std::fs::read(&path).unwrap(), b"kept2");
     }
 }

@@ -186,6 +186,7 @@ impl Replica {
         OriginView {
             generation: self.generation,
             files: self.offsets.len(),
+            removed: self.listed_removed(),
             bytes: self.bytes,
             newest_line: self.newest_line.clone(),
         }
@@ -212,10 +213,17 @@ impl Replica {
         Landed { origin, generation, file: file.clone(), offset, was_cut: false }
     }
 
-    /// The answer to a shipper that asks.
+    /// Names of removed files that a list has room for.
+    fn listed_removed(&self) -> usize {
+        self.removed.len().min(FILES_MAX.saturating_sub(self.offsets.len()))
+    }
+
+    /// The answer to a shipper that asks. A removed file that is not listed any more is offered
+    /// again, and acknowledged at its first bytes.
     pub fn state(&self, hints: Hints) -> Result<OriginState, Refusal> {
         let here = self.offsets.iter().map(|(name, offset)| (name, *offset));
-        let files: BTreeMap<&FileName, u64> = here.chain(self.removed.offsets()).collect();
+        let removed = self.removed.newest(self.listed_removed());
+        let files: BTreeMap<&FileName, u64> = here.chain(removed).collect();
         let file = |(name, offset): (&FileName, u64)| FileState { name: name.clone(), offset };
         Ok(OriginState {
             protocol: VERSION,
@@ -260,7 +268,7 @@ impl Replica {
     }
 
     /// A file that another program has cut has a smaller offset: the shipper sends the rest again.
-    fn check_length(&mut self, name: &FileName) -> io::Result<()> {
+    pub(super) fn check_length(&mut self, name: &FileName) -> io::Result<()> {
         let offset = self.offset(name);
         if offset == 0 {
             return Ok(());

@@ -12,7 +12,7 @@ use tacho_chain::verify::State;
 use tacho_ship::protocol::{BEFORE_BYTES, FileName, Origin, Stem};
 
 use crate::landing::NewestLine;
-use crate::landing::removed::Burial;
+use crate::landing::removed::{Burial, Held};
 
 const BUFFER_BYTES: usize = 256 << 10;
 /// How much of a line has its number.
@@ -69,17 +69,24 @@ struct Sidecar {
 }
 
 impl Due {
-    /// Reads the file in one of its generations. `directory`: that of the generation.
+    /// Reads the file in one of its generations. `directory`: that of the generation; `durable`:
+    /// what was acknowledged, and is read at most.
     ///
     /// # Errors
     /// The file cannot be read.
-    pub fn read(&self, directory: &Path, generation: u64) -> io::Result<Burial> {
+    pub fn read(&self, directory: &Path, generation: u64, durable: Held) -> io::Result<Burial> {
         let path = |name: FileName| directory.join(name.to_string());
+        let [lines_end, chain_end] =
+            [durable.lines, durable.chain].map(|end| end.unwrap_or(u64::MAX));
         let mut lines = Lines::default();
-        let log = part(&path(FileName::Lines(self.stem.clone())), &mut |bytes| lines.add(bytes))?;
+        let log = path(FileName::Lines(self.stem.clone()));
+        let log = part(&log, lines_end, &mut |bytes| lines.add(bytes))?;
         let chain = path(FileName::Chain(self.stem.clone()));
-        let sidecar = part(&chain, &mut |_| {})?;
-        let sealed = if sidecar.bytes > 0 { read_sidecar(&chain)? } else { Sidecar::default() };
+        let sidecar = part(&chain, chain_end, &mut |_| {})?;
+        let sealed = match sidecar.bytes {
+            0 => Sidecar::default(),
+            bytes => read_sidecar(&chain, bytes)?,
+        };
         let (first_seq, last_seq) = match sealed.seal {
             Some(_) => (sealed.first_seq, sealed.last_seq),
             None => (lines.first_seq.unwrap_or(1), lines.last_seq),
@@ -105,12 +112,12 @@ impl Due {
     }
 }
 
-/// Reads a file once. One that is not there has no bytes.
-fn part(path: &Path, each: &mut dyn FnMut(&[u8])) -> io::Result<RemovedPart> {
+/// Reads a file once, `limit` bytes at most. One that is not there has no bytes.
+fn part(path: &Path, limit: u64, each: &mut dyn FnMut(&[u8])) -> io::Result<RemovedPart> {
     let nothing = RemovedPart { bytes: 0, digest: Hash::of(b""), end: Hash::of(b"") };
     let mut file = match File::open(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(nothing),
-        file => file?,
+        file => file?.take(limit),
     };
     let end_bytes = usize::try_from(BEFORE_BYTES).unwrap_or(usize::MAX);
     let (mut hasher, mut bytes, mut end) = (Sha256::new(), 0, Vec::new());
@@ -133,8 +140,8 @@ fn part(path: &Path, each: &mut dyn FnMut(&[u8])) -> io::Result<RemovedPart> {
     Ok(RemovedPart { bytes, digest: Hash(hasher.finalize().into()), end: Hash::of(&end) })
 }
 
-fn read_sidecar(path: &Path) -> io::Result<Sidecar> {
-    let mut entries = Entries::new(BufReader::new(File::open(path)?));
+fn read_sidecar(path: &Path, bytes: u64) -> io::Result<Sidecar> {
+    let mut entries = Entries::new(BufReader::new(File::open(path)?.take(bytes)));
     let mut sidecar = Sidecar::default();
     let Some(first) = entries.next_entry()? else { return Ok(sidecar) };
     let Some(Meaning::Epoch(epoch, _)) = &first.meaning else { return Ok(sidecar) };
@@ -176,10 +183,12 @@ mod tests {
         for length in [0, 5, 4096, 600_000] {
             let bytes: Vec<u8> = (0..length).map(|at: u32| (at % 251) as u8).collect();
             std::fs::write(&path, &bytes).unwrap();
-            let part = part(&path, &mut |_| {}).unwrap();
+            let part = part(&path, u64::MAX, &mut |_| {}).unwrap();
             let end = &bytes[bytes.len().saturating_sub(BEFORE_BYTES as usize)..];
             assert_eq!((part.bytes, part.end), (length.into(), Hash::of(end)));
             assert_eq!(part.digest, Hash::of(&bytes));
+            let first = super::part(&path, 3, &mut |_| {}).unwrap();
+            assert_eq!(first.digest, Hash::of(&bytes[..bytes.len().min(3)]));
         }
     }
 }

@@ -11,13 +11,12 @@ use tacho_ship::protocol::{FileName, Origin, Stem};
 use tacho_store::{FileKey, Store, StoreError};
 
 use super::burial::Due;
-use super::settings::{self, Settings};
 use crate::audit::{Entry, Source};
 use crate::clock::now_us;
 use crate::data::DataDirectory;
 use crate::database::{Database, DatabaseError};
 use crate::landing::Landing;
-use crate::landing::removed::{Burial, stem_of};
+use crate::landing::removed::{Burial, Held, HeldFiles, stem_of};
 use crate::say::say;
 
 /// Why nothing more is removed now.
@@ -81,78 +80,134 @@ pub struct Steps {
     pub may_go_on: Box<dyn Fn(Step) -> bool + Send>,
 }
 
+/// Logs of which something cannot be read or removed now, and why. The others do not wait for them.
+pub type Failures = BTreeMap<Origin, RetentionError>;
+
 type Burials = BTreeMap<Origin, Vec<Burial>>;
 
 impl Steps {
-    /// Removes files that are due.
+    /// Removes files that are due. [`Steps::complete`] completes a removal that fails halfway.
     ///
     /// # Errors
-    /// Something cannot be read or written; what has begun is completed by [`Steps::complete`].
-    pub fn remove(&self, due: &[Due]) -> Result<(), RetentionError> {
-        let mut burials = Burials::new();
+    /// The index or the database cannot be read or written.
+    pub fn remove(&self, due: &[Due]) -> Result<Failures, RetentionError> {
+        let (mut burials, mut failures) = (Burials::new(), Failures::new());
         for file in due {
-            for (generation, _) in &file.generations {
-                let directory = self.data.generation(&file.origin, *generation);
-                let burial = file.read(&directory, *generation).map_err(error(&file.origin))?;
-                burials.entry(file.origin.clone()).or_default().push(burial);
+            // Newer files of the log wait for this one.
+            if failures.contains_key(&file.origin) {
+                continue;
+            }
+            let read: io::Result<Vec<Burial>> =
+                file.generations.iter().map(|(number, _)| self.read(file, *number)).collect();
+            match read {
+                Ok(read) => burials.entry(file.origin.clone()).or_default().extend(read),
+                Err(source) => fail(&mut failures, &file.origin, source),
             }
         }
         self.go_on(Step::Bury)?;
         let now_s = now_us() / 1_000_000;
-        for (origin, burials) in &burials {
-            self.landing.bury(origin, burials, &self.key, now_s).map_err(error(origin))?;
-        }
-        let mut stems: BTreeMap<Origin, BTreeSet<Stem>> = BTreeMap::new();
-        for file in due {
-            stems.entry(file.origin.clone()).or_default().insert(file.stem.clone());
-        }
+        burials.retain(|origin, burials| {
+            match self.landing.bury(origin, burials, &self.key, now_s) {
+                Ok(()) => true,
+                Err(source) => {
+                    fail(&mut failures, origin, source);
+                    false
+                }
+            }
+        });
+        let stems = |burials: &Vec<Burial>| {
+            burials.iter().filter_map(|burial| stem_of(&burial.tombstone)).collect()
+        };
+        let stems = burials.iter().map(|(origin, burials)| (origin.clone(), stems(burials)));
+        let stems: BTreeMap<Origin, BTreeSet<Stem>> = stems.collect();
         let tombstones: Vec<&HubTombstone> =
             burials.values().flatten().map(|burial| &burial.tombstone).collect();
-        self.finish(&tombstones, &stems)
+        self.finish(&tombstones, &stems, &mut failures)?;
+        Ok(failures)
     }
 
     /// Completes removals that a crash has interrupted, and removes rows of removed files that an
     /// older index has.
     ///
     /// # Errors
-    /// Something cannot be read or written.
-    pub fn complete(&self) -> Result<(), RetentionError> {
-        let settings = settings::load(&self.database)?;
+    /// The index or the database cannot be read or written.
+    pub fn complete(&self) -> Result<Failures, RetentionError> {
+        let mut failures = Failures::new();
         for (origin, ..) in self.landing.origins() {
-            self.complete_origin(&origin, &settings)?;
+            match self.complete_origin(&origin, &mut failures) {
+                Err(RetentionError::Replica { origin, source }) => {
+                    fail(&mut failures, &origin, source);
+                }
+                result => result?,
+            }
         }
-        Ok(())
+        Ok(failures)
     }
 
-    fn complete_origin(&self, origin: &Origin, settings: &Settings) -> Result<(), RetentionError> {
+    fn complete_origin(
+        &self,
+        origin: &Origin,
+        failures: &mut Failures,
+    ) -> Result<(), RetentionError> {
         let half_removed = self.landing.half_removed(origin).map_err(error(origin))?;
         let stems: BTreeSet<Stem> = half_removed.keys().cloned().collect();
-        let mut tombstones: Vec<HubTombstone> = half_removed.into_values().flatten().collect();
+        let mut tombstones: Vec<HubTombstone> = half_removed.values().flatten().cloned().collect();
         if !stems.is_empty() {
             say(&format!("{origin}: completing the removal of {} log files", stems.len()));
-            // A crash between the tombstones of two generations.
-            let held = self.landing.held(origin).map_err(error(origin))?;
-            let mut missing = Vec::new();
-            for (stem, copies) in held.iter().filter(|(stem, _)| stems.contains(*stem)) {
-                let (origin, stem) = (origin.clone(), stem.clone());
-                let generations = copies.keys().map(|generation| (*generation, None)).collect();
-                let days = settings.days(&origin);
-                let newest_us = super::plan::begin_us(&stem);
-                let due = Due { origin, stem, generations, newest_us, days };
-                for generation in copies.keys() {
-                    let directory = self.data.generation(&due.origin, *generation);
-                    missing.push(due.read(&directory, *generation).map_err(error(&due.origin))?);
-                }
-            }
+            let copies = self.copies(origin, &half_removed).map_err(error(origin))?;
             let now_s = now_us() / 1_000_000;
-            self.landing.bury(origin, &missing, &self.key, now_s).map_err(error(origin))?;
-            tombstones.extend(missing.into_iter().map(|burial| burial.tombstone));
+            self.landing.bury(origin, &copies, &self.key, now_s).map_err(error(origin))?;
+            tombstones.extend(copies.into_iter().map(|burial| burial.tombstone));
         }
         let removed = self.landing.removed(origin).map_err(error(origin))?;
         let keys = removed.iter().filter_map(|(generation, stem)| key(origin, *generation, stem));
         self.store.forget(&keys.collect())?;
         let tombstones: Vec<&HubTombstone> = tombstones.iter().collect();
-        self.finish(&tombstones, &BTreeMap::from([(origin.clone(), stems)]))
+        self.finish(&tombstones, &BTreeMap::from([(origin.clone(), stems)]), failures)
+    }
+
+    /// Copies of files whose removal has begun, in generations that have no tombstone of them,
+    /// because the hub ended in between. Only those with the same bytes, and not the newest file of
+    /// the current generation: another file of the same name is not due because of this one.
+    fn copies(
+        &self,
+        origin: &Origin,
+        half_removed: &BTreeMap<Stem, Vec<HubTombstone>>,
+    ) -> io::Result<Vec<Burial>> {
+        let held = self.landing.held(origin)?;
+        let mut found = Vec::new();
+        for (stem, tombstones) in half_removed {
+            let newest = tombstones.iter().max_by_key(|tombstone| tombstone.newest_us);
+            let (Some(copies), Some(newest)) = (held.get(stem), newest) else { continue };
+            let (current, _) = self.landing.durable(origin, stem)?;
+            for &generation in copies.keys().filter(|it| is_older(&held, stem, **it, current)) {
+                let due = Due {
+                    origin: origin.clone(),
+                    stem: stem.clone(),
+                    generations: vec![(generation, None)],
+                    newest_us: newest.newest_us,
+                    days: newest.days,
+                };
+                let burial = self.read(&due, generation)?;
+                let is_same = |removed: &HubTombstone| {
+                    let copy = &burial.tombstone;
+                    (removed.log.digest, removed.sidecar.digest)
+                        == (copy.log.digest, copy.sidecar.digest)
+                };
+                if tombstones.iter().any(is_same) {
+                    found.push(burial);
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    /// Reads a file as its tombstone describes it. Of a former generation nothing is acknowledged
+    /// any more.
+    fn read(&self, file: &Due, generation: u64) -> io::Result<Burial> {
+        let (current, durable) = self.landing.durable(&file.origin, &file.stem)?;
+        let durable = if generation == current { durable } else { Held::default() };
+        file.read(&self.data.generation(&file.origin, generation), generation, durable)
     }
 
     /// The steps behind the tombstones.
@@ -160,6 +215,7 @@ impl Steps {
         &self,
         tombstones: &[&HubTombstone],
         stems: &BTreeMap<Origin, BTreeSet<Stem>>,
+        failures: &mut Failures,
     ) -> Result<(), RetentionError> {
         self.go_on(Step::Record)?;
         let records: Vec<Entry> = tombstones.iter().map(|tombstone| record(tombstone)).collect();
@@ -175,7 +231,10 @@ impl Steps {
         let forgotten = self.store.forget(&keys.collect())?;
         self.go_on(Step::Unlink)?;
         for (origin, stems) in stems.iter().filter(|(_, stems)| !stems.is_empty()) {
-            self.landing.unlink(origin, stems).map_err(error(origin))?;
+            if let Err(source) = self.landing.unlink(origin, stems) {
+                fail(failures, origin, source);
+                continue;
+            }
             let rows = forgotten.rows.get(origin.as_str()).copied().unwrap_or(0);
             say(&format!("{origin}: retention removed {} log files, {rows} records", stems.len()));
         }
@@ -185,6 +244,18 @@ impl Steps {
     fn go_on(&self, step: Step) -> Result<(), RetentionError> {
         if (self.may_go_on)(step) { Ok(()) } else { Err(RetentionError::Stopped(step)) }
     }
+}
+
+/// Whether a copy of a file is not the newest file of the current generation.
+fn is_older(held: &HeldFiles, stem: &Stem, generation: u64, current: u64) -> bool {
+    let is_newer = |(other, copies): (&Stem, &BTreeMap<u64, Held>)| {
+        other > stem && copies.contains_key(&current)
+    };
+    generation != current || held.iter().any(is_newer)
+}
+
+fn fail(failures: &mut Failures, origin: &Origin, source: io::Error) {
+    failures.insert(origin.clone(), error(origin)(source));
 }
 
 fn error(origin: &Origin) -> impl FnOnce(io::Error) -> RetentionError + '_ {

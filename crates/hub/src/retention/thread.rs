@@ -12,9 +12,9 @@ use tacho_ship::protocol::{Origin, Stem};
 use super::clock::Clock;
 use super::plan::{Log, Plan, Wait, has_line};
 use super::settings::{self, Settings};
-use super::steps::{RetentionError, Steps, key};
+use super::steps::{Failures, RetentionError, Steps, key};
 use super::storage::Waits;
-use crate::database::DatabaseError;
+use crate::database::{Database, DatabaseError};
 use crate::landing::OriginView;
 use crate::say::say;
 use crate::verification::Verification;
@@ -107,10 +107,15 @@ impl Work {
                 let is_waiting = hold(&self.waits)
                     .values()
                     .any(|wait| !matches!(wait, Wait::Alert | Wait::Clock));
-                let pause = if is_waiting || result.is_err() { WAITING } else { INTERVAL };
+                let has_failed = result.as_ref().map_or(true, |failures| !failures.is_empty());
+                let pause = if is_waiting || has_failed { WAITING } else { INTERVAL };
                 next_look = Instant::now() + pause;
                 match result {
-                    Ok(()) => self.said.clear(),
+                    Ok(failures) if failures.is_empty() => self.said.clear(),
+                    Ok(failures) => {
+                        let texts = failures.values().map(ToString::to_string);
+                        self.say(&texts.collect::<Vec<_>>().join("; "));
+                    }
                     Err(error) => self.say(&error),
                 }
             }
@@ -130,29 +135,41 @@ impl Work {
         }
     }
 
-    fn look(&mut self, stopped: &Receiver<()>) -> Result<(), RetentionError> {
+    /// Removes what is due. Returns the logs that have to be looked at again soon.
+    fn look(&mut self, stopped: &Receiver<()>) -> Result<Failures, RetentionError> {
+        let mut failures = Failures::new();
         if !self.is_complete {
-            self.steps.complete()?;
-            self.is_complete = true;
+            failures = self.steps.complete()?;
+            self.is_complete = failures.is_empty();
         }
-        let Some(settings) = self.settings.clone() else { return Ok(()) };
+        let Some(settings) = self.settings.clone() else { return Ok(failures) };
         loop {
             let mut due = Vec::new();
             let mut waits = BTreeMap::new();
             let clock = Clock::read(&self.steps.landing, &self.local);
             for (origin, view, _) in self.steps.landing.origins() {
-                let plan = self.plan(&origin, &view, &settings, clock)?;
-                due.extend(plan.due);
-                waits.extend(plan.wait.map(|wait| (origin, wait)));
+                if failures.contains_key(&origin) {
+                    continue;
+                }
+                match self.plan(&origin, &view, &settings, clock) {
+                    Ok(plan) => {
+                        due.extend(plan.due);
+                        waits.extend(plan.wait.map(|wait| (origin, wait)));
+                    }
+                    Err(error @ RetentionError::Replica { .. }) => {
+                        failures.insert(origin, error);
+                    }
+                    Err(error) => return Err(error),
+                }
             }
             *hold(&self.waits) = waits;
             if due.is_empty() || stopped.try_recv() != Err(std::sync::mpsc::TryRecvError::Empty) {
-                return Ok(());
+                return Ok(failures);
             }
             // If it fails in the middle, the rest is done at the next look.
             self.is_complete = false;
-            self.steps.remove(&due)?;
-            self.is_complete = true;
+            failures.extend(self.steps.remove(&due)?);
+            self.is_complete = failures.is_empty();
         }
     }
 
@@ -191,7 +208,7 @@ fn hold(waits: &Waits) -> MutexGuard<'_, BTreeMap<Origin, Wait>> {
 
 /// Whether an alert says that the log, or its copy, was changed, and is not acknowledged. Evidence
 /// of a change is not removed before a person has seen it.
-fn is_held(database: &crate::database::Database, origin: &Origin) -> Result<bool, DatabaseError> {
+fn is_held(database: &Database, origin: &Origin) -> Result<bool, DatabaseError> {
     database.read(|connection| {
         let select = "SELECT EXISTS (SELECT 1 FROM alert WHERE server = ?1 AND state = 'open'
             AND rule IN ('tampered', 'seal_broken', 'replica_cut'))";

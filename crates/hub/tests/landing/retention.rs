@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 
 use serde_json::json;
 use tacho_hub::hub_key;
+use tacho_hub::landing::removed::Held;
 use tacho_hub::retention::burial::Due;
 use tacho_hub::retention::{Step, Steps};
 use tacho_store::FileKey;
@@ -42,6 +43,17 @@ async fn complete(bench: &Bench) {
     let steps = steps(bench, Step::Done);
     // The last step stops, so that nothing is left to stop at.
     tokio::task::spawn_blocking(move || drop(steps.complete())).await.unwrap();
+}
+
+/// A file of an origin that is due.
+fn due(origin: &str) -> Due {
+    Due {
+        origin: origin.parse().unwrap(),
+        stem: ONE.parse().unwrap(),
+        generations: vec![(1, None)],
+        newest_us: 7,
+        days: 30,
+    }
 }
 
 async fn filled() -> Bench {
@@ -243,4 +255,97 @@ async fn an_older_index_forgets_what_was_removed() {
     assert_eq!(rows(&bench), 2);
     complete(&bench).await;
     assert_eq!(rows(&bench), 1);
+}
+
+/// As after a sync that failed: what is on the disk then may not be there after a power failure.
+#[tokio::test]
+async fn tombstones_that_were_not_synced_remove_nothing() {
+    let bench = filled().await;
+    indexed(&bench).await;
+    remove(&bench, &[1], Step::Record).await;
+    let (list, tombstones) = ("hub-removed.chain", bench.stored(1, "hub-removed.chain"));
+    let path = bench.path(1, list);
+    let bench = bench.restarted_after(|| std::fs::remove_file(&path).unwrap());
+    std::fs::write(bench.path(1, list), tombstones).unwrap();
+    complete(&bench).await;
+    assert_eq!(is_there(&bench, ONE), [true; 2]);
+    assert_eq!(rows(&bench), 2);
+}
+
+/// The log forks at a file while its removal is interrupted: the other file of the name stays.
+#[tokio::test]
+async fn another_file_of_the_name_is_not_removed_with_the_first() {
+    let bench = filled().await;
+    indexed(&bench).await;
+    remove(&bench, &[1], Step::Record).await;
+    let fork = json!({"after": 1, "reason": "different", "file": lines(ONE), "offset": LINE.len()});
+    assert_eq!(bench.fork(&fork).await.0, 201);
+    let other = LINE.to_ascii_uppercase();
+    assert_eq!(bench.put(&lines(ONE), 0, &other).await.0, 200);
+    assert_eq!(bench.put(&lines(TWO), 0, LINE).await.0, 200);
+    let bench = bench.restarted();
+    complete(&bench).await;
+    assert_eq!(is_there(&bench, ONE), [false; 2]);
+    assert_eq!(bench.stored(2, &lines(ONE)), other);
+    assert!(!bench.path(2, "hub-removed.chain").exists());
+}
+
+/// A copy of the same bytes is removed, too, with what is known of the file.
+#[tokio::test]
+async fn a_tombstone_that_is_made_up_for_says_the_same() {
+    let bench = filled().await;
+    indexed(&bench).await;
+    let fork = json!({"after": 1, "reason": "different", "file": "removed.chain", "offset": 0});
+    assert_eq!(bench.fork(&fork).await.0, 201);
+    remove(&bench, &[1], Step::Record).await;
+    let bench = bench.restarted();
+    complete(&bench).await;
+    let list = String::from_utf8(bench.stored(2, "hub-removed.chain")).unwrap();
+    assert!(list.contains("\nnewest 7\n") && list.contains("\ndays 30\n"), "{list}");
+}
+
+/// Bytes that arrive while a file is being read must not be unlinked with it.
+#[tokio::test]
+async fn a_tombstone_is_about_all_that_was_acknowledged() {
+    let bench = filled().await;
+    indexed(&bench).await;
+    let state = bench.state();
+    let key = hub_key::open(&state.data).unwrap();
+    let origin = "db1".parse().unwrap();
+    let directory = state.data.generation(&origin, 1);
+    let burial = due("db1").read(&directory, 1, Held::default()).unwrap();
+    assert_eq!(bench.put_after(&lines(ONE), LINE, b"more\n").await.0, 200);
+    let landing = bench.landing.clone();
+    let bury = move || landing.bury(&origin, &[burial], &key, 0);
+    let error = tokio::task::spawn_blocking(bury).await.unwrap().unwrap_err().to_string();
+    assert!(error.contains("has changed"), "{error}");
+    assert_eq!(bench.stored(1, &lines(ONE)), [LINE, b"more\n"].concat());
+    assert!(!bench.path(1, "hub-removed.chain").exists());
+    assert_eq!(bench.incidents(), [""; 0]);
+}
+
+/// A file that another program has cut is evidence. Other logs do not wait for it.
+#[tokio::test]
+async fn a_copy_that_was_cut_is_reported_and_stays() {
+    for part in [lines(ONE), chain(ONE)] {
+        let bench = filled().await;
+        indexed(&bench).await;
+        let replica = bench.data.path().join("replica");
+        let (db1, db2) = (replica.join("db1"), replica.join("db2"));
+        let bench = bench.restarted_after(move || {
+            let status = std::process::Command::new("cp").arg("-a").args([db1, db2]).status();
+            assert!(status.unwrap().success());
+        });
+        std::fs::write(bench.path(1, &part), "").unwrap();
+        let steps = Steps { may_go_on: Box::new(|_| true), ..steps(&bench, Step::Done) };
+        let remove = move || steps.remove(&[due("db1"), due("db2")]);
+        let failures = tokio::task::spawn_blocking(remove).await.unwrap().unwrap();
+        let failed: Vec<&str> = failures.keys().map(|origin| origin.as_str()).collect();
+        assert_eq!(failed, ["db1"]);
+        let [incident] = &bench.incidents()[..] else { panic!("{:?}", bench.incidents()) };
+        assert!(incident.contains("was cut") && incident.contains(&part), "{incident}");
+        assert_eq!(is_there(&bench, ONE), [true; 2]);
+        assert!(!replica.join("db2/1").join(lines(ONE)).exists());
+        assert!(replica.join("db2/1").join(lines(TWO)).exists());
+    }
 }
