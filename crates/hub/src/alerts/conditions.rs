@@ -106,7 +106,7 @@ impl Moment<'_> {
     }
 
     fn sealing(&self, seal: &Seal, found: &mut Vec<Raise>) {
-        let subject = format!("generation {}", seal.generation);
+        let subject = of_generation(seal.generation);
         let rule = match seal.state {
             SealState::Sealed => None,
             SealState::Unsealed => Some(Rule::Unsealed),
@@ -116,6 +116,9 @@ impl Moment<'_> {
         if let Some(rule) = rule {
             let mut raise = self.raise(rule, &subject, &seal.message);
             raise.examples.clone_from(&seal.findings);
+            if rule == Rule::SealBroken {
+                raise.count = Some(seal.broken.max(1));
+            }
             found.push(raise);
         }
         if seal.lost_lines > 0 {
@@ -134,6 +137,12 @@ impl Moment<'_> {
             found.push(self.raise(Rule::UnsealedTail, "", text));
         }
     }
+}
+
+/// The subject of an alert about a generation.
+#[must_use]
+pub fn of_generation(generation: u64) -> String {
+    format!("generation {generation}")
 }
 
 /// The state of the hub's disk.
@@ -196,7 +205,7 @@ pub fn of_incident(incident: &Incident) -> Raise {
             // A recorder puts on the disk what it signs: no power failure explains it.
             let is_signed = is_signed(request, checkpoint.as_deref());
             let rule = if is_signed { Rule::Tampered } else { Rule::Fork };
-            (rule, format!("generation {generation}"))
+            (rule, of_generation(*generation))
         }
     };
     let message = incident.to_string();

@@ -5,6 +5,7 @@
 //! | [`rule`] | the rules: words, severities, titles |
 //! | [`conditions`] | what is wrong now |
 //! | [`monitor`] | the thread that looks |
+//! | [`inbox`] | incidents that wait for it |
 //! | [`watch`] | changes of the recorder's settings, in the lines that land |
 //! | [`settings`] | where alerts are sent |
 //! | [`channels`] | a thread for each channel |
@@ -15,12 +16,14 @@
 //!
 //! An alert is one row for (rule, server, subject) until it is closed; repetitions are counted. The
 //! alert of a condition is closed when the condition is over. Events, such as a fork or a broken
-//! seal, stay until they are acknowledged.
+//! seal, stay until they are acknowledged. If a seal has more bad findings than those that were
+//! acknowledged, its alert is closed, and another one begins.
 
 pub mod channels;
 pub mod conditions;
 pub mod deliveries;
 pub mod grouping;
+pub mod inbox;
 pub mod mail;
 pub mod monitor;
 pub mod notification;
@@ -102,12 +105,18 @@ pub fn raise(
 ) -> Result<(), DatabaseError> {
     let server = raise.server.as_ref().map(Origin::as_str);
     let examples = serde_json::json!(raise.examples).to_string();
+    let count = raise.count.map(|count| i64::try_from(count).unwrap_or(i64::MAX));
+    if raise.rule == Rule::SealBroken {
+        let update = "UPDATE alert SET state = 'closed', last_us = ?4 WHERE rule = ?1
+            AND server IS ?2 AND subject = ?3 AND state = 'acknowledged' AND count < ?5";
+        let values = params![raise.rule.word(), server, raise.subject, now_us, count];
+        transaction.execute(update, values)?;
+    }
     let known = "SELECT id, count FROM alert WHERE rule = ?1 AND server IS ?2 AND subject = ?3
         AND state <> 'closed'";
     let key = params![raise.rule.word(), server, raise.subject];
     let known: Option<(i64, i64)> =
         transaction.query_row(known, key, |row| Ok((row.get(0)?, row.get(1)?))).optional()?;
-    let count = raise.count.map(|count| i64::try_from(count).unwrap_or(i64::MAX));
     if let Some((id, before)) = known {
         let count = count.unwrap_or_else(|| before.saturating_add(1));
         let update = "UPDATE alert SET last_us = ?2, count = ?3, message = ?4, examples = ?5
@@ -196,7 +205,8 @@ pub fn find(database: &Database, id: i64) -> Result<Option<Alert>, DatabaseError
     })
 }
 
-/// Acknowledges an alert with a note. Repetitions are still counted.
+/// Acknowledges an alert with a note. Repetitions are still counted; further findings in a broken
+/// seal are another alert.
 ///
 /// # Errors
 /// The database fails.

@@ -2,19 +2,18 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use tacho_ship::protocol::Origin;
 
 use super::conditions::{Moment, of_channel, of_disk, of_forecast, of_incident, of_own_log};
+use super::inbox::{Inbox, News};
 use super::{Raise, close_others, deliveries, raise};
 use crate::audit::Audit;
 use crate::clock::{self, now_us};
 use crate::database::{Database, DatabaseError};
-use crate::landing::{Incident, Landing, OnIncident, free_bytes};
+use crate::landing::{Landing, free_bytes};
 use crate::retention::Meter;
 use crate::say::say;
 use crate::verification::Verification;
@@ -25,20 +24,6 @@ const INTERVAL: Duration = Duration::from_secs(2);
 const FORECAST_AGE: Duration = Duration::from_secs(60);
 /// How long a message may wait for its receiver, µs.
 const DELIVERY_US: i64 = 600_000_000;
-/// Incidents that wait to be written; more are only said.
-const INCIDENTS_MAX: usize = 1000;
-
-enum Message {
-    Incident(Box<Incident>),
-    Stop,
-}
-
-/// Where incidents go. Made before the landing, which reports them.
-pub struct Inbox {
-    sender: SyncSender<Message>,
-    receiver: Receiver<Message>,
-}
-
 /// What the thread looks at.
 pub struct Watched {
     /// Receives logs.
@@ -54,41 +39,7 @@ pub struct Watched {
 /// The thread, until it is dropped.
 pub struct Monitor {
     thread: Option<JoinHandle<()>>,
-    sender: SyncSender<Message>,
-}
-
-impl Inbox {
-    /// Empty.
-    #[must_use]
-    pub fn new() -> Self {
-        let (sender, receiver) = sync_channel(INCIDENTS_MAX);
-        Self { sender, receiver }
-    }
-
-    /// For the landing. Says every incident, except for repetitions.
-    #[must_use]
-    pub fn reporter(&self) -> OnIncident {
-        let sender = self.sender.clone();
-        let last = Mutex::new(String::new());
-        Arc::new(move |incident| {
-            let text = incident.to_string();
-            let mut last = last.lock().unwrap_or_else(PoisonError::into_inner);
-            if *last != text {
-                say(&text);
-                *last = text;
-            }
-            let full = sender.try_send(Message::Incident(Box::new(incident)));
-            if let Err(TrySendError::Full(_)) = full {
-                say("too many incidents: this one has no alert");
-            }
-        })
-    }
-}
-
-impl Default for Inbox {
-    fn default() -> Self {
-        Self::new()
-    }
+    inbox: Inbox,
 }
 
 impl Monitor {
@@ -97,7 +48,7 @@ impl Monitor {
     /// # Errors
     /// There can be no more threads.
     pub fn start(inbox: Inbox, database: Database, watched: Watched) -> io::Result<Self> {
-        let sender = inbox.sender.clone();
+        let incidents = inbox.clone();
         let mut work = Work {
             database,
             watched,
@@ -106,15 +57,14 @@ impl Monitor {
             raised: None,
         };
         let thread = std::thread::Builder::new().name("monitor".to_owned());
-        let thread = thread.spawn(move || work.run(&inbox.receiver))?;
-        Ok(Self { thread: Some(thread), sender })
+        let thread = thread.spawn(move || work.run(&incidents))?;
+        Ok(Self { thread: Some(thread), inbox })
     }
 }
 
 impl Drop for Monitor {
     fn drop(&mut self) {
-        // A receiver that is gone has ended already.
-        let _ = self.sender.send(Message::Stop);
+        self.inbox.stop();
         if let Some(thread) = self.thread.take()
             && thread.join().is_err()
         {
@@ -134,12 +84,12 @@ struct Work {
 }
 
 impl Work {
-    fn run(&mut self, incidents: &Receiver<Message>) {
+    fn run(&mut self, incidents: &Inbox) {
         loop {
-            let result = match incidents.recv_timeout(INTERVAL) {
-                Ok(Message::Incident(incident)) => self.store(&of_incident(&incident)),
-                Err(RecvTimeoutError::Timeout) => self.look(),
-                Ok(Message::Stop) | Err(RecvTimeoutError::Disconnected) => return,
+            let result = match incidents.next(INTERVAL) {
+                News::Incident(incident) => self.store(&of_incident(&incident)),
+                News::Timeout => self.look(),
+                News::Stop => return,
             };
             if let Err(error) = result {
                 say(&format!("cannot store an alert: {error}"));

@@ -65,8 +65,27 @@ fn a_condition_that_is_over_closes_its_alert_and_what_happened_stays() {
     assert_eq!(list(&database, None).unwrap().len(), 3);
 }
 
+#[test]
+fn more_findings_in_a_broken_seal_are_another_alert() {
+    let (_directory, database) = database();
+    let broken = |count| some(Rule::SealBroken, "generation 1", Some(count));
+    let open = || list(&database, Some("open")).unwrap();
+    store(&database, &broken(2), 1);
+    store(&database, &broken(3), 2);
+    let first = open()[0].id;
+    acknowledge(&database, first, "ann", "seen", &Entry::default()).unwrap();
+    for count in [3, 2, 2] {
+        store(&database, &broken(count), 3);
+        assert_eq!(open().len(), 0);
+    }
+    store(&database, &broken(3), 4);
+    let (open, first) = (open(), find(&database, first).unwrap().unwrap());
+    assert_eq!((open[0].count, first.count), (3, 2));
+    assert_eq!((first.state.as_str(), first.note.as_deref()), ("closed", Some("seen")));
+}
+
 fn rules(shippers: &Shippers, now_us: i64) -> Vec<&'static str> {
-    let view = OriginView { generation: 1, files: 1, bytes: 1, newest_line: None };
+    let view = OriginView { generation: 1, files: 1, bytes: 1, ..OriginView::default() };
     let origin = "db1".parse().unwrap();
     let moment = Moment {
         origin: &origin,

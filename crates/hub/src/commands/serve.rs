@@ -14,7 +14,8 @@ use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
 
 use crate::accounts;
-use crate::alerts::monitor::{Inbox, Monitor, Watched};
+use crate::alerts::inbox::Inbox;
+use crate::alerts::monitor::{Monitor, Watched};
 use crate::alerts::{Channels, Watch, deliveries};
 use crate::api::{self, export::ExportState, session::SignIn, ship::ShipState};
 use crate::audit::{self, Audit, HUB};
@@ -63,7 +64,7 @@ pub fn run(args: &ServeArgs) -> anyhow::Result<()> {
     let own_log = audit::Options::of(&data, args.audit_days);
     let (audit, _audit) = Audit::start(own_log, database.clone())
         .context("cannot start the thread of the hub's own log")?;
-    let inbox = Inbox::new();
+    let inbox = Inbox::default();
     let landing = Landing::open(Arc::clone(&data), options, inbox.reporter())
         .with_context(|| format!("cannot read the replica {}", data.replica().display()))?;
     let index = Index::open(&data, landing.subscribe(), query_settings(&data)?)

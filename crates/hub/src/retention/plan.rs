@@ -16,7 +16,7 @@ use super::burial::Due;
 use super::clock::Clock;
 use super::forecast::DAY_US;
 use crate::landing::removed::{Held, HeldFiles};
-use crate::verification::Seal;
+use crate::verification::{Seal, SealState};
 
 /// The time in the name of a log file: `audit-20261121T100000Z-000001`.
 const TIME: std::ops::Range<usize> = 6..22;
@@ -63,6 +63,8 @@ pub struct Log<'a> {
     pub has_line: &'a dyn Fn(u64, &Stem, u64) -> io::Result<bool>,
     /// An alert forbids to remove anything.
     pub is_held: bool,
+    /// How many bad findings of the seal a person has acknowledged.
+    pub acknowledged: Option<u64>,
     /// The hub's clock.
     pub clock: Clock,
     /// The retention; 0: for ever.
@@ -120,6 +122,11 @@ impl Log<'_> {
                 plan.wait = Some(Wait::Verification);
                 break;
             };
+            // The alert of what was found is written later.
+            if !self.may_remove(&generations) {
+                plan.wait = Some(Wait::Alert);
+                break;
+            }
             let (origin, stem, days) = (self.origin.clone(), stem.clone(), self.days);
             plan.due.push(Due { origin, stem, generations, newest_us, days });
         }
@@ -156,10 +163,17 @@ impl Log<'_> {
                 // Former generations are not verified any more.
                 return Some((generation, None));
             }
-            let has_sidecar = held.chain.is_some_and(|bytes| bytes > 0);
-            seal.state_of(stem.as_str(), has_sidecar).map(|state| (generation, Some(state)))
+            seal.state_of(stem, *held).map(|state| (generation, Some(state)))
         };
         copies.iter().map(state).collect()
+    }
+
+    /// Whether nothing was changed in a file, or a person has seen all that was changed in the log.
+    fn may_remove(&self, generations: &[(u64, Option<State>)]) -> bool {
+        let is_broken = |state: State| SealState::of(state) == SealState::Broken;
+        let found = self.seal.map_or(0, |seal| seal.broken);
+        !generations.iter().filter_map(|(_, state)| *state).any(is_broken)
+            || self.acknowledged.is_some_and(|acknowledged| acknowledged >= found)
     }
 }
 
@@ -200,7 +214,7 @@ pub fn has_line(directory: &Path, stem: &Stem, offset: u64) -> io::Result<bool> 
 mod tests {
     use std::collections::BTreeMap;
 
-    use tacho_chain::verify::Report;
+    use tacho_chain::verify::{Finding, Report};
 
     use super::*;
 
@@ -218,6 +232,9 @@ mod tests {
         positions: BTreeMap<(u64, String), Position>,
         sealed: &'static str,
         is_held: bool,
+        acknowledged: Option<u64>,
+        /// Of the first file.
+        found: Vec<State>,
         is_clock_confirmed: bool,
         days: u64,
     }
@@ -228,6 +245,8 @@ mod tests {
             positions: BTreeMap::new(),
             sealed: STEMS[3],
             is_held: false,
+            acknowledged: None,
+            found: Vec::new(),
             is_clock_confirmed: true,
             days: 30,
         };
@@ -244,7 +263,18 @@ mod tests {
         fn plan(&self, generation: u64) -> (usize, Option<Wait>) {
             let origin = "db1".parse().unwrap();
             let sealed = Some(self.sealed.to_owned());
-            let seal = Seal::of(generation, &Report::default(), sealed, 0, 0);
+            let lengths = self.lengths(generation).into();
+            let finding = |state: &State| Finding {
+                state: *state,
+                file: format!("{}.chain", STEMS[0]),
+                line: None,
+                seqs: None,
+                text: String::new(),
+            };
+            let mut report = Report::default();
+            report.findings.extend(self.found.iter().map(finding));
+            let mut seal = Seal::of(generation, &report, sealed, lengths, 0, 0);
+            seal.broken = self.found.len() as u64;
             let plan = Log {
                 origin: &origin,
                 generation,
@@ -255,11 +285,24 @@ mod tests {
                 },
                 has_line: &|_, _, offset| Ok(offset < 9),
                 is_held: self.is_held,
+                acknowledged: self.acknowledged,
                 clock: Clock { now_us: NOW_US, is_confirmed: self.is_clock_confirmed },
                 days: self.days,
             };
             let plan = plan.plan(3).unwrap();
             (plan.due.len(), plan.wait)
+        }
+
+        /// Everything was verified.
+        fn lengths(&self, generation: u64) -> BTreeMap<FileName, u64> {
+            let held = |(stem, copies): (&Stem, &Copies)| {
+                let held = copies.get(&generation).copied().unwrap_or_default();
+                [
+                    (FileName::Lines(stem.clone()), held.lines.unwrap_or(0)),
+                    (FileName::Chain(stem.clone()), held.chain.unwrap_or(0)),
+                ]
+            };
+            self.held.iter().flat_map(held).collect()
         }
 
         fn copies(&mut self, at: usize) -> &mut Copies {
@@ -295,6 +338,20 @@ mod tests {
         let unconfirmed = |ages| Case { is_clock_confirmed: false, ..case(ages) }.plan(1);
         assert_eq!(unconfirmed([50, 40, 31, 0]), (0, Some(Wait::Clock)));
         assert_eq!(unconfirmed([9, 9, 9, 9]), (0, None));
+    }
+
+    /// The monitor writes alerts later than a file has its state.
+    #[test]
+    fn a_file_that_was_changed_waits_for_people_before_there_is_an_alert() {
+        for state in State::ALL {
+            let found = |acknowledged| {
+                let found = vec![state, state];
+                Case { found, acknowledged, ..case([50, 40, 31, 0]) }.plan(1)
+            };
+            let is_broken = SealState::of(state) == SealState::Broken;
+            let held = if is_broken { (0, Some(Wait::Alert)) } else { (3, None) };
+            assert_eq!([None, Some(1), Some(2)].map(found), [held, held, (3, None)], "{state:?}");
+        }
     }
 
     #[test]

@@ -7,6 +7,7 @@ use std::sync::{MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use rusqlite::OptionalExtension as _;
 use tacho_ship::protocol::{Origin, Stem};
 
 use super::clock::Clock;
@@ -14,6 +15,7 @@ use super::plan::{Log, Plan, Wait, has_line};
 use super::settings::{self, Settings};
 use super::steps::{Failures, RetentionError, Steps, key};
 use super::storage::Waits;
+use crate::alerts::conditions::of_generation;
 use crate::database::{Database, DatabaseError};
 use crate::landing::OriginView;
 use crate::say::say;
@@ -195,6 +197,7 @@ impl Work {
                 has_line(&data.generation(origin, generation), stem, offset)
             },
             is_held: is_held(database, origin)?,
+            acknowledged: acknowledged(database, origin, view.generation)?,
             clock,
             days: settings.days(origin),
         };
@@ -213,5 +216,20 @@ fn is_held(database: &Database, origin: &Origin) -> Result<bool, DatabaseError> 
         let select = "SELECT EXISTS (SELECT 1 FROM alert WHERE server = ?1 AND state = 'open'
             AND rule IN ('tampered', 'seal_broken', 'replica_cut'))";
         Ok(connection.query_row(select, [origin.as_str()], |row| row.get(0))?)
+    })
+}
+
+/// How many bad findings of the seal of a generation a person has acknowledged.
+fn acknowledged(
+    database: &Database,
+    origin: &Origin,
+    generation: u64,
+) -> Result<Option<u64>, DatabaseError> {
+    database.read(|connection| {
+        let select = "SELECT count FROM alert WHERE rule = 'seal_broken' AND server = ?1
+            AND subject = ?2 AND state = 'acknowledged'";
+        let key = (origin.as_str(), of_generation(generation));
+        let count: Option<i64> = connection.query_row(select, key, |row| row.get(0)).optional()?;
+        Ok(count.map(i64::unsigned_abs))
     })
 }

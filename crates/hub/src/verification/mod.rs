@@ -75,6 +75,14 @@ impl Verification {
         self.seal(origin)?.checkpoint_note
     }
 
+    /// Nothing is final until everything was read again.
+    fn reopen(&self, origin: &Origin) {
+        let mut seals = self.seals.write().unwrap_or_else(PoisonError::into_inner);
+        if let Some(seal) = seals.get_mut(origin) {
+            seal.sealed_stem = None;
+        }
+    }
+
     fn set(&self, origin: &Origin, seal: Seal) {
         self.seals.write().unwrap_or_else(PoisonError::into_inner).insert(origin.clone(), seal);
     }
@@ -196,6 +204,11 @@ impl Followed {
         }
     }
 
+    /// What was said about older files does not hold until everything was read again.
+    fn is_reopened(&self) -> bool {
+        self.is_stale || self.restarted.is_some()
+    }
+
     fn has_news(&self) -> bool {
         !self.pending.is_empty()
     }
@@ -264,6 +277,9 @@ impl Work {
             *followed = Followed::new(news.generation, hub_key.clone());
         }
         followed.note(news.file, news.offset, news.was_cut);
+        if followed.is_reopened() {
+            self.results.reopen(&news.origin);
+        }
     }
 
     /// A step for every origin that has something to do.
@@ -285,6 +301,9 @@ impl Work {
                     followed.restart();
                     followed.paused_to = now + ERROR_PAUSE;
                 }
+            }
+            if followed.is_reopened() {
+                self.results.reopen(origin);
             }
         }
     }
@@ -333,7 +352,12 @@ fn step(
     let sealed = followed.follower.sealed();
     let unsealed_bytes = view.unsealed_bytes(sealed.as_ref());
     let sealed = sealed.map(|sealed| sealed.stem);
-    let seal = Seal::of(followed.generation, &report, sealed, unsealed_bytes, now_us());
+    let lengths = Arc::new(followed.given.clone());
+    let mut seal =
+        Seal::of(followed.generation, &report, sealed, lengths, unsealed_bytes, now_us());
+    if followed.is_stale {
+        seal.sealed_stem = None;
+    }
     Ok(settle(followed, seal))
 }
 

@@ -1,8 +1,12 @@
 //! The result of the verification of one origin.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use tacho_chain::verify::{Report, State};
+use tacho_chain::verify::{Finding, Report, State};
+use tacho_ship::protocol::{FileName, Stem};
+
+use crate::landing::removed::Held;
 
 /// Findings that are kept.
 const FINDINGS_MAX: usize = 100;
@@ -32,7 +36,9 @@ impl SealState {
         }
     }
 
-    fn of(state: State) -> Self {
+    /// That of a finding.
+    #[must_use]
+    pub fn of(state: State) -> Self {
         match state {
             State::Ok | State::Lost | State::UnsignedTail | State::Recovered | State::Encrypted => {
                 Self::Sealed
@@ -79,21 +85,29 @@ pub struct Seal {
     pub is_stopped: bool,
     /// The newest entry announces a file that has not arrived yet.
     pub awaits_file: bool,
+    /// Number of findings with the state `broken`. It grows with each further change.
+    pub broken: u64,
     /// The newest log file with a seal that was read, without its ending: all before it are final.
-    pub sealed_stem: Option<String>,
+    /// `None`: there is none, or an older file has changed since and is not read again yet.
+    pub(super) sealed_stem: Option<String>,
+    /// How much of each file was read.
+    pub(super) lengths: Arc<BTreeMap<FileName, u64>>,
     /// The worst finding of each log file, by its name without ending.
     states: BTreeMap<String, State>,
+    /// What a file has at least: `Ok`, unless there are more findings than a report keeps.
+    least: State,
     /// When it was verified, µs since 1970-01-01 UTC.
     pub verified_us: i64,
 }
 
 impl Seal {
-    /// From a report.
+    /// From a report. `lengths`: how much of each file was read.
     #[must_use]
     pub fn of(
         generation: u64,
         report: &Report,
         sealed_stem: Option<String>,
+        lengths: Arc<BTreeMap<FileName, u64>>,
         unsealed_bytes: u64,
         now_us: i64,
     ) -> Self {
@@ -119,29 +133,127 @@ impl Seal {
             gaps: gaps as u64,
             unsealed_bytes,
             is_stopped: report.is_closed,
+            broken: broken(report, state, sealed_stem.as_deref()),
             sealed_stem,
+            lengths,
             states: states(report),
+            // Any file may have those that are not kept.
+            least: if report.more_findings > 0 { report.state() } else { State::Ok },
             verified_us: now_us,
         }
     }
 
-    /// What was found in a log file that has a sidecar, or has none. `None`: it is not known yet.
+    /// What was found in a log file that has such lengths. `None`: it is not known yet.
     #[must_use]
-    pub fn state_of(&self, stem: &str, has_sidecar: bool) -> Option<State> {
-        if !has_sidecar {
-            return Some(State::NotSealed);
+    pub fn state_of(&self, stem: &Stem, held: Held) -> Option<State> {
+        let parts = [
+            (FileName::Lines(stem.clone()), held.lines),
+            (FileName::Chain(stem.clone()), held.chain),
+        ];
+        let [is_lines_read, is_chain_read] = parts.map(|(name, length)| {
+            self.lengths.get(&name).copied().unwrap_or(0) == length.unwrap_or(0)
+        });
+        if held.chain.unwrap_or(0) == 0 {
+            // One that the verification has read is gone.
+            return is_chain_read.then_some(State::NotSealed);
         }
-        let is_final = self.sealed_stem.as_deref().is_some_and(|sealed| stem < sealed);
-        is_final.then(|| self.states.get(stem).copied().unwrap_or(State::Ok))
+        let is_final = self.sealed_stem.as_deref().is_some_and(|sealed| stem.as_str() < sealed);
+        let state = self.states.get(stem.as_str()).copied().unwrap_or(State::Ok).max(self.least);
+        (is_final && is_lines_read && is_chain_read).then_some(state)
     }
+}
+
+/// The log file of a finding, without ending.
+fn stem(finding: &Finding) -> &str {
+    finding.file.split('.').next().unwrap_or_default()
+}
+
+/// Findings of the state `broken`. Of the newest sealed file the rest may be in transit.
+fn broken(report: &Report, state: State, sealed: Option<&str>) -> u64 {
+    let is_transit = |finding: &Finding| {
+        finding.state == State::Truncated && sealed.is_none_or(|sealed| stem(finding) >= sealed)
+    };
+    let is_broken = |finding: &&Finding| {
+        finding.state <= state
+            && SealState::of(finding.state) == SealState::Broken
+            && !is_transit(finding)
+    };
+    report.findings.iter().filter(is_broken).count() as u64 + report.more_findings
 }
 
 fn states(report: &Report) -> BTreeMap<String, State> {
     let mut states = BTreeMap::new();
     for finding in &report.findings {
-        let stem = finding.file.split('.').next().unwrap_or_default().to_owned();
-        let worst = states.entry(stem).or_insert(finding.state);
+        let worst = states.entry(stem(finding).to_owned()).or_insert(finding.state);
         *worst = finding.state.max(*worst);
     }
     states
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STEMS: [&str; 2] = ["audit-20261121T100000Z-000001", "audit-20261121T110000Z-000002"];
+
+    fn finding(state: State, file: &str) -> Finding {
+        Finding { state, file: file.to_owned(), line: None, seqs: None, text: String::new() }
+    }
+
+    fn report(findings: impl IntoIterator<Item = Finding>) -> Report {
+        let mut report = Report::default();
+        report.findings.extend(findings);
+        report
+    }
+
+    /// The seal of a log whose first file has 10 bytes and a sidecar of 5.
+    fn seal(report: &Report) -> Seal {
+        let name = |ending: &str| format!("{}.{ending}", STEMS[0]).parse().unwrap();
+        let lengths = BTreeMap::from([(name("jsonl"), 10), (name("chain"), 5)]);
+        Seal::of(1, report, Some(STEMS[1].to_owned()), Arc::new(lengths), 0, 0)
+    }
+
+    #[test]
+    fn the_state_of_a_file_is_that_of_the_bytes_that_were_read() {
+        let stem: Stem = STEMS[0].parse().unwrap();
+        for state in [State::Ok, State::Modified] {
+            let mut seal = seal(&report([finding(state, &format!("{stem}.chain"))]));
+            let state_of = |lines, chain| seal.state_of(&stem, Held { lines, chain });
+            assert_eq!(state_of(Some(10), Some(5)), Some(state));
+            for (lines, chain) in
+                [(Some(11), Some(5)), (Some(9), Some(5)), (None, Some(5)), (Some(10), Some(6))]
+            {
+                assert_eq!(state_of(lines, chain), None);
+            }
+            assert_eq!(state_of(Some(10), None), None, "a sidecar that was read is gone");
+            let other = STEMS[1].parse().unwrap();
+            let held = Held { lines: Some(10), chain: None };
+            assert_eq!(seal.state_of(&other, held), Some(State::NotSealed));
+            seal.sealed_stem = None;
+            let held = Held { lines: Some(10), chain: Some(5) };
+            assert_eq!(seal.state_of(&stem, held), None);
+        }
+    }
+
+    #[test]
+    fn a_file_is_not_good_because_its_finding_was_not_kept() {
+        let (stem, held) = (STEMS[0].parse().unwrap(), Held { lines: Some(10), chain: Some(5) });
+        let mut report = report([]);
+        report.more_findings += 1;
+        let of = |least| Seal { least, ..seal(&report) }.state_of(&stem, held);
+        assert_eq!(of(State::Modified), Some(State::Modified));
+        assert_eq!(seal(&report).broken, 1);
+    }
+
+    #[test]
+    fn what_may_be_in_transit_is_not_counted_as_broken() {
+        let [first, second] = STEMS.map(|stem| format!("{stem}.jsonl"));
+        let report = report([
+            finding(State::Truncated, &first),
+            finding(State::Truncated, &second),
+            finding(State::Gap, &first),
+            finding(State::WrongKey, &second),
+        ]);
+        assert_eq!(broken(&report, State::WrongKey, Some(STEMS[1])), 2);
+    }
 }

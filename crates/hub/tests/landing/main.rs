@@ -1,9 +1,13 @@
 //! The protocol of shipping, request by request: `docs/specs/ship.md`.
 
 mod bench;
+#[path = "../../../chain/tests/support/mod.rs"]
+#[expect(dead_code, reason = "the support of another crate's tests")]
+mod recorder;
 mod retention;
 mod sign_in;
 mod storage;
+mod verification;
 
 use axum::http::StatusCode;
 use bench::{Bench, ONE, Request, TWO, chain, lines};
