@@ -199,6 +199,30 @@ proptest! {
         }
     }
 
+    /// A network may cut segments anywhere, between the bytes of a header too.
+    #[test]
+    fn records_do_not_depend_on_the_size_of_segments(
+        cuts in prop::collection::vec(1..40_usize, 1..100),
+    ) {
+        let mut cuts = cuts.into_iter().cycle();
+        let mut parts = Vec::new();
+        for whole in SEGMENTS.iter() {
+            let (mut rest, mut seq) = (&whole.payload[..], whole.segment.seq);
+            while let Some((part, behind)) = cuts.next().and_then(|cut| rest.split_at_checked(cut))
+            {
+                let segment = Segment { seq, fin: false, ..whole.segment };
+                parts.push(Owned { segment, payload: part.to_vec(), missing: 0 });
+                (rest, seq) = (behind, seq.wrapping_add(part.len() as u32));
+            }
+            let segment = Segment { seq, ..whole.segment };
+            parts.push(Owned { segment, payload: rest.to_vec(), missing: whole.missing });
+        }
+        let records = recorded(&parts, Budget::default());
+        prop_assert_eq!(&records.statements, &*SENT);
+        prop_assert_eq!(records.ends, SENT.values().map(Vec::len).sum::<usize>());
+        prop_assert!(records.lost.is_empty(), "{:?}", records.lost);
+    }
+
     /// The beginning of a capture in the middle of all sessions.
     #[test]
     fn a_capture_can_begin_anywhere(first in any::<prop::sample::Index>()) {
