@@ -86,9 +86,9 @@ impl Framer {
         self.body.capacity()
     }
 
-    /// Whether a packet has begun and not ended.
+    /// Whether a message has begun and not ended, also between two of its packets.
     pub fn is_within(&self) -> bool {
-        self.head_bytes > 0 || self.is_open
+        self.head_bytes > 0 || self.is_open || self.is_long
     }
 
     /// Bytes of the message that is arriving, with the header of its current packet.
@@ -257,7 +257,8 @@ mod tests {
     fn a_long_message_continues_in_the_next_packet() {
         let payload = vec![b'x'; LONG + 5];
         let bytes = [packet(0, &payload[..LONG]), packet(1, &payload[LONG..])].concat();
-        for part in [bytes.len(), 1460, 65_536] {
+        // Also in segments that end where the first packet does.
+        for part in [bytes.len(), 1460, 65_536, HEAD_BYTES + LONG] {
             let found = messages(&bytes, part, Keep::First(usize::MAX));
             assert_eq!(found, [(0, payload.clone(), payload.len() as u64)]);
         }
