@@ -15,9 +15,15 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const SERVER: &str = "10.9.0.2:3306";
 const OK: &[u8] = b"\0\0\0\x02\0\0\0";
 
+/// Set in the process in the namespace.
+const INSIDE: &str = "TACHO_TEST_NAMESPACE";
+
 /// Runs a test of this file in a user and network namespace: with the capabilities for its network,
-/// as a user or as root.
-fn in_namespace(user: &str, test: &str) {
+/// as a user or as root. The same program is executed there, with only this test.
+fn in_namespace(user: &str, test: &str, inside: fn()) {
+    if std::env::var_os(INSIDE).is_some() {
+        return inside();
+    }
     let map: &[&str] = match user {
         "root" => &["--map-root-user"],
         _ => &["--map-user=1000", "--map-group=1000", "--keep-caps"],
@@ -25,7 +31,8 @@ fn in_namespace(user: &str, test: &str) {
     let output = Command::new("unshare")
         .args([&["--user", "--net"], map].concat())
         .arg(std::env::current_exe().expect("this program"))
-        .args(["--exact", &format!("capture_live::{test}"), "--ignored", "--nocapture"])
+        .args(["--exact", &format!("capture_live::{test}"), "--nocapture"])
+        .env(INSIDE, "1")
         .output()
         .expect("unshare");
     let text = String::from_utf8_lossy(&output.stdout);
@@ -254,11 +261,9 @@ fn of<'l>(lines: &'l [Value], event: &str) -> Vec<&'l Value> {
 
 #[test]
 fn what_the_server_discards_is_not_recorded() {
-    in_namespace("user", "inside_forged");
+    in_namespace("user", "what_the_server_discards_is_not_recorded", inside_forged);
 }
 
-#[test]
-#[ignore = "runs in a namespace"]
 fn inside_forged() {
     make_interfaces();
     let directory = tempfile::tempdir().expect("a directory");
@@ -279,11 +284,9 @@ fn inside_forged() {
 
 #[test]
 fn an_interface_that_is_made_again_is_captured_again() {
-    in_namespace("user", "inside_new_interface");
+    in_namespace("user", "an_interface_that_is_made_again_is_captured_again", inside_new_interface);
 }
 
-#[test]
-#[ignore = "runs in a namespace"]
 fn inside_new_interface() {
     make_interfaces();
     let directory = tempfile::tempdir().expect("a directory");
@@ -305,11 +308,9 @@ fn inside_new_interface() {
 
 #[test]
 fn the_time_without_a_capture_is_declared() {
-    in_namespace("user", "inside_restart");
+    in_namespace("user", "the_time_without_a_capture_is_declared", inside_restart);
 }
 
-#[test]
-#[ignore = "runs in a namespace"]
 fn inside_restart() {
     make_interfaces();
     let directory = tempfile::tempdir().expect("a directory");
@@ -348,11 +349,9 @@ fn inside_restart() {
 /// No privilege is left when packets are decoded.
 #[test]
 fn it_gives_up_its_capabilities() {
-    in_namespace("user", "inside_capabilities");
+    in_namespace("user", "it_gives_up_its_capabilities", inside_capabilities);
 }
 
-#[test]
-#[ignore = "runs in a namespace"]
 fn inside_capabilities() {
     make_interfaces();
     let directory = tempfile::tempdir().expect("a directory");
@@ -372,11 +371,9 @@ fn inside_capabilities() {
 
 #[test]
 fn it_does_not_decode_packets_as_root() {
-    in_namespace("root", "inside_as_root");
+    in_namespace("root", "it_does_not_decode_packets_as_root", inside_as_root);
 }
 
-#[test]
-#[ignore = "runs in a namespace"]
 fn inside_as_root() {
     make_interfaces();
     let directory = tempfile::tempdir().expect("a directory");
@@ -398,11 +395,9 @@ fn inside_as_root() {
 /// A log that cannot be sealed is not begun.
 #[test]
 fn it_needs_a_place_for_its_key() {
-    in_namespace("user", "inside_key");
+    in_namespace("user", "it_needs_a_place_for_its_key", inside_key);
 }
 
-#[test]
-#[ignore = "runs in a namespace"]
 fn inside_key() {
     make_interfaces();
     let directory = tempfile::tempdir().expect("a directory");
