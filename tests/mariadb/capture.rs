@@ -1,5 +1,5 @@
-//! A server that records, and whose packets are captured: both logs have the same statements, but
-//! for the differences that `docs/guide/capture.md` lists.
+//! A server that records, and whose packets are captured: both logs have the same statements,
+//! except for the differences that `docs/guide/capture.md` lists.
 //!
 //! The server, its clients and the capture run in a network namespace, where the capture may open
 //! its socket.
