@@ -78,15 +78,15 @@ impl Inbox {
         true
     }
 
-    /// Waits for an incident.
+    /// Waits for an incident. Those that are there are given also when the hub stops.
     #[must_use]
     pub fn next(&self, timeout: Duration) -> News {
         let is_quiet = |queue: &mut Queue| queue.incidents.is_empty() && !queue.is_stopped;
         let waited = self.shared.wakeup.wait_timeout_while(self.queue(), timeout, is_quiet);
         let (mut queue, _) = waited.unwrap_or_else(PoisonError::into_inner);
         match queue.incidents.pop_front() {
-            _ if queue.is_stopped => News::Stop,
             Some(incident) => News::Incident(incident),
+            None if queue.is_stopped => News::Stop,
             None => News::Timeout,
         }
     }
@@ -119,12 +119,12 @@ mod tests {
         let (origin, file) = ("db2".parse().unwrap(), "removed.chain".parse().unwrap());
         let cut = Incident::ReplicaCut { origin, file, offset: 7, length: 3 };
         inbox.reporter()(cut.clone());
+        inbox.stop();
         assert_eq!(inbox.next(Duration::ZERO), News::Incident(cut));
         for offset in 0..INCIDENTS_MAX as u64 {
             assert_eq!(inbox.next(Duration::ZERO), News::Incident(refused(offset)));
         }
-        assert_eq!(inbox.next(Duration::ZERO), News::Timeout);
-        inbox.stop();
         assert_eq!(inbox.next(Duration::MAX), News::Stop);
+        assert_eq!(Inbox::default().next(Duration::ZERO), News::Timeout);
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tacho_ship::protocol::Origin;
 
@@ -24,6 +24,7 @@ const INTERVAL: Duration = Duration::from_secs(2);
 const FORECAST_AGE: Duration = Duration::from_secs(60);
 /// How long a message may wait for its receiver, µs.
 const DELIVERY_US: i64 = 600_000_000;
+
 /// What the thread looks at.
 pub struct Watched {
     /// Receives logs.
@@ -85,14 +86,18 @@ struct Work {
 
 impl Work {
     fn run(&mut self, incidents: &Inbox) {
+        let mut next_look = Instant::now() + INTERVAL;
         loop {
-            let result = match incidents.next(INTERVAL) {
-                News::Incident(incident) => self.store(&of_incident(&incident)),
-                News::Timeout => self.look(),
+            let pause = next_look.saturating_duration_since(Instant::now());
+            match incidents.next(pause) {
+                News::Incident(incident) => say_if_failed(self.store(&of_incident(&incident))),
+                News::Timeout => {}
                 News::Stop => return,
-            };
-            if let Err(error) = result {
-                say(&format!("cannot store an alert: {error}"));
+            }
+            // Incidents without end do not hide what else is wrong.
+            if next_look <= Instant::now() {
+                say_if_failed(self.look());
+                next_look = Instant::now() + INTERVAL;
             }
         }
     }
@@ -159,5 +164,11 @@ impl Work {
         let waiting = deliveries::undelivered(&self.database, now.wall_us - DELIVERY_US)?;
         found.extend(waiting.into_iter().map(|(channel, error)| of_channel(channel, &error)));
         Ok(found)
+    }
+}
+
+fn say_if_failed(stored: Result<(), DatabaseError>) {
+    if let Err(error) = stored {
+        say(&format!("cannot store an alert: {error}"));
     }
 }
