@@ -122,7 +122,8 @@ pub fn list(state: &AppState, scope: &Scope) -> Result<Vec<Server>, DatabaseErro
         let totals = indexed.get(origin.as_str());
         let current = totals.filter(|totals| u64::from(totals.generation) == view.generation);
         known.indexed_seq = current.map(|totals| totals.seq);
-        known.lag_s = lag_us(&known, shippers.newest(), now).map(seconds);
+        let newest = view.newest_line.as_ref();
+        known.lag_s = lag_us(newest, known.indexed_seq, shippers.newest(), now).map(seconds);
         servers.insert(origin, known);
     }
     Ok(servers.into_iter().filter(|(origin, _)| scope.has(origin)).map(|(_, it)| it).collect())
@@ -216,11 +217,16 @@ fn shipper_state(shipper: &Instance) -> Option<ShipperState> {
 
 /// The greatest age of records that are missing here, µs. The hub has everything up to its newest
 /// record; a shipper that is not behind had sent everything at its heartbeat. `None`: unknown.
-fn lag_us(server: &Server, shipper: Option<&Instance>, now: Moment) -> Option<i64> {
-    let newest_us = server.last_record_ts.as_deref().and_then(us_of);
+fn lag_us(
+    newest: Option<&NewestLine>,
+    indexed_seq: Option<u64>,
+    shipper: Option<&Instance>,
+    now: Moment,
+) -> Option<i64> {
+    let newest_us = newest.and_then(NewestLine::ts_us);
     let since_newest_us = newest_us.map(|us| now.wall_us.saturating_sub(us).max(0));
     let heard = shipper.and_then(|shipper| Some((shipper, shipper.heartbeat.as_ref()?)));
-    if server.indexed_seq < server.landed_seq {
+    if indexed_seq < newest.map(|line| line.seq) {
         return since_newest_us;
     }
     match heard {
@@ -232,10 +238,6 @@ fn lag_us(server: &Server, shipper: Option<&Instance>, now: Moment) -> Option<i6
         }
         _ => since_newest_us,
     }
-}
-
-fn us_of(ts: &str) -> Option<i64> {
-    ts.parse::<jiff::Timestamp>().ok().map(jiff::Timestamp::as_microsecond)
 }
 
 #[expect(clippy::cast_precision_loss, reason = "for people")]
@@ -252,12 +254,10 @@ mod tests {
 
     /// Lag at a time, of a server whose newest record is of second 100.
     fn lag(landed: u64, indexed: u64, shippers: &Shippers, at_s: i64) -> Option<i64> {
-        let (origin, view): (Origin, _) = ("db1".parse().unwrap(), OriginView::default());
         let now = Moment::at(at_s * SECOND_US);
-        let mut known = server(origin, &view, None, shippers.newest(), now);
-        known.last_record_ts = Some(rfc3339(100 * SECOND_US));
-        (known.landed_seq, known.indexed_seq) = (Some(landed), Some(indexed));
-        lag_us(&known, shippers.newest(), now).map(|us| us / SECOND_US)
+        let newest = NewestLine { seq: landed, ts: rfc3339(100 * SECOND_US) };
+        let lag_us = lag_us(Some(&newest), Some(indexed), shippers.newest(), now);
+        lag_us.map(|us| us / SECOND_US)
     }
 
     #[test]

@@ -223,8 +223,7 @@ impl Shared {
         held.iter().find_map(|(stem, copies)| {
             let generation = *copies.keys().next_back()?;
             let directory = self.data.generation(origin, generation);
-            let ts = first_ts(&directory.join(FileName::Lines(stem.clone()).to_string()))?;
-            ts.parse::<jiff::Timestamp>().ok().map(|ts| rfc3339(ts.as_microsecond()))
+            first_us(&directory.join(FileName::Lines(stem.clone()).to_string())).map(rfc3339)
         })
     }
 }
@@ -250,9 +249,9 @@ fn disk_bytes<'a>(copies: impl Iterator<Item = (std::path::PathBuf, &'a Stem)>) 
     Ok(bytes)
 }
 
-/// The time of the first line of a file, as it is there.
-fn first_ts(path: &Path) -> Option<String> {
+/// The time of the first line of a file, µs since 1970-01-01 UTC.
+fn first_us(path: &Path) -> Option<i64> {
     let mut head = Vec::new();
     File::open(path).ok()?.take(HEAD_BYTES).read_to_end(&mut head).ok()?;
-    NewestLine::of(&head).map(|line| line.ts)
+    NewestLine::of(&head)?.ts_us()
 }
