@@ -27,8 +27,9 @@ const STATEMENTS: &str = "event = 'statement' AND outcome IS DISTINCT FROM 'runn
 /// Whether a record is an error.
 const IS_ERROR: &str = "(errno IS NOT NULL OR outcome = 'error' OR event = 'connect_failed')";
 
-/// The shortest piece of a rollup, µs.
+/// The pieces of rollups, µs.
 const MINUTE_US: i64 = PartKind::Minutes.step_us();
+const HOUR_US: i64 = PartKind::Hours.step_us();
 
 /// Lengths of buckets that people read easily, in seconds.
 const STEPS_S: &[i64] = &[
@@ -62,16 +63,19 @@ impl Buckets {
         Self { first_us, step_us, count: count.clamp(1, max.max(2)) as usize }
     }
 
-    /// Exactly `count` pieces, which begin at whole minutes if they are not shorter.
-    fn exactly((from_us, to_us): (i64, i64), count: usize) -> Self {
-        let pieces = count as i64;
-        let step_us = (to_us.saturating_sub(from_us) / pieces).max(1);
-        if step_us < MINUTE_US {
-            return Self { first_us: from_us, step_us, count };
-        }
-        let first_us = from_us.div_euclid(MINUTE_US) * MINUTE_US;
-        let minutes = to_us.saturating_sub(first_us) / pieces / MINUTE_US + 1;
-        Self { first_us, step_us: minutes * MINUTE_US, count }
+    /// At most `max` pieces. They have whole hours or minutes if the range has so many, so that
+    /// rollups are read, and the first one may begin before the range.
+    fn whole((from_us, to_us): (i64, i64), max: usize) -> Self {
+        let length = to_us.saturating_sub(from_us);
+        let most = max as i64;
+        let is_enough = |unit: &i64| length / (most - 1) >= *unit;
+        let Some(unit_us) = [HOUR_US, MINUTE_US].into_iter().find(is_enough) else {
+            return Self { first_us: from_us, step_us: (length / most).max(1), count: max };
+        };
+        let first_us = from_us.div_euclid(unit_us) * unit_us;
+        let last_us = (to_us - 1).saturating_sub(first_us);
+        let step_us = (last_us / (most * unit_us) + 1) * unit_us;
+        Self { first_us, step_us, count: (last_us / step_us + 1) as usize }
     }
 
     /// The coarsest rollup of which each row is in one piece.
@@ -210,18 +214,41 @@ mod tests {
         }
         assert_eq!(Buckets::of((0, 3_600 * second), 61).step_us, 120 * second);
         assert!(Buckets::of((7, 3_600 * second), 120).coarsest() >= PartKind::Minutes);
-        for (from, to) in [(7, 9), (7, 1_440 * second + 6), (7, 1_440 * second + 7), (59, 86_400)] {
+    }
+
+    #[test]
+    fn pieces_are_those_of_rollups_if_the_range_has_so_many() {
+        let second = 1_000_000;
+        for (from, to) in [
+            (7, 9),
+            (7, 1_440 + 6),
+            (7, 1_440 + 7),
+            (59, 86_400),
+            (59, 86_459),
+            (3_599, 86_400 + 3_599),
+            (3_600, 26 * 3_600),
+            (3_600, 27 * 3_600),
+            (3_600, 10_000_000),
+            (-86_401, 7),
+        ] {
             let (from, to) = (from * second, to * second);
-            let buckets = Buckets::exactly((from, to), 24);
+            let buckets = Buckets::whole((from, to), 25);
             let last = (to - 1 - buckets.first_us) / buckets.step_us;
-            assert!(buckets.first_us <= from, "{buckets:?}");
+            assert!(buckets.first_us <= from && (13..=25).contains(&buckets.count), "{buckets:?}");
             // What is left of a division belongs to the last one.
-            assert!(last < 24 || buckets.step_us < MINUTE_US, "{buckets:?}");
-            assert_eq!(
-                buckets.coarsest() >= PartKind::Minutes,
-                to - from >= 24 * MINUTE_US,
-                "{buckets:?}"
-            );
+            assert!(last < buckets.count as i64 || buckets.step_us < MINUTE_US, "{buckets:?}");
+            let finest = match to - from {
+                length if length >= 24 * HOUR_US => PartKind::Hours,
+                length if length >= 24 * MINUTE_US => PartKind::Minutes,
+                _ => PartKind::Records,
+            };
+            assert!(buckets.coarsest() >= finest, "{buckets:?}");
+        }
+        let day = 86_400 * second;
+        for (from, count) in [(0, 24), (5 * HOUR_US, 24), (1, 25), (5 * HOUR_US - 1, 25)] {
+            let buckets = Buckets::whole((from, from + day), 25);
+            assert_eq!((buckets.step_us, buckets.count), (HOUR_US, count));
+            assert_eq!(buckets.coarsest(), PartKind::Hours);
         }
     }
 }

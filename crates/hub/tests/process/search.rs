@@ -250,7 +250,7 @@ fn questions_have_answers_and_roles_limits() {
     let top = get_ok("top?by=digest&measure=count&limit=2");
     assert_eq!((&top["total"], top["rows"].as_array().unwrap().len()), (&json!(3), 2));
     assert_eq!(top["rows"][0]["text"], "SELECT ?");
-    assert_eq!(top["rows"][0]["spark"].as_array().unwrap().len(), 24);
+    assert!((13..=25).contains(&top["rows"][0]["spark"].as_array().unwrap().len()));
     let errors = get_ok("top?by=user&measure=errors&server=db1&server=db2");
     let errors = errors["rows"].as_array().unwrap().iter();
     let errors: Vec<_> = errors.map(|row| (row["value"].clone(), row["errors"].clone())).collect();

@@ -63,7 +63,7 @@ fn top() -> Operation {
         ("rows_examined", number("sum")),
         ("rows_affected", number("sum")),
         ("share", fraction("part of the measure's total, from 0 to 1")),
-        ("spark", list("the measure over time, 24 points", number(""))),
+        ("spark", list("the measure over time, at most 25 points", number(""))),
     ]);
     let answer = object([
         ("total", number("how many values there are")),

@@ -13,8 +13,8 @@ use crate::api::ApiError;
 use crate::api::filter::Filter;
 use crate::state::AppState;
 
-/// Points of a sparkline.
-const SPARK: usize = 24;
+/// Points of a sparkline at most.
+const SPARK: usize = 25;
 
 /// What can be ranked, in SQL.
 pub const BY: &[(&str, &str)] = &[
@@ -140,7 +140,7 @@ async fn sparks(
     if values.is_empty() {
         return Ok(BTreeMap::new());
     }
-    let buckets = Buckets::exactly(filter.range(), SPARK);
+    let buckets = Buckets::whole(filter.range(), SPARK);
     let sql = format!(
         "SELECT {by}::VARCHAR AS v, {} AS piece, ({measure})::DOUBLE FROM statistics \
          WHERE {} GROUP BY v, piece",
@@ -151,9 +151,9 @@ async fn sparks(
     let mut sparks: BTreeMap<String, Vec<u64>> = BTreeMap::new();
     for row in &answer.rows {
         let value = row[0].as_str().unwrap_or_default().to_owned();
-        let spark = sparks.entry(value).or_insert_with(|| vec![0; SPARK]);
+        let spark = sparks.entry(value).or_insert_with(|| vec![0; buckets.count]);
         // What is left of the division belongs to the last one.
-        let at = (number(row, 1) as usize).min(SPARK - 1);
+        let at = (number(row, 1) as usize).min(buckets.count - 1);
         spark[at] += number(row, 2);
     }
     Ok(sparks)
