@@ -149,7 +149,7 @@ async fn find(
     wanted: u64,
 ) -> Result<Vec<Vec<Value>>, ApiError> {
     let order = KEY.map(|key| if is_descending { format!("{key} DESC") } else { key.to_owned() });
-    let order = order.join(", ");
+    let (by_time, order) = (&order[0], order.join(", "));
     let (from_us, to_us) = filter.range();
     let (mut first_us, mut end_us) = (from_us, to_us);
     match &cursor {
@@ -166,9 +166,10 @@ async fn find(
             condition += &format!(" AND {}", cursor.condition(is_descending));
         }
         let rest = wanted - found.len() as u64;
+        // The times of the first rows by the whole key: rows of one time are equal here.
         let sql = format!(
             "SELECT min(ts), max(ts) FROM \
-             (SELECT ts FROM records WHERE {condition} ORDER BY {order} LIMIT {rest})"
+             (SELECT ts FROM records WHERE {condition} ORDER BY {by_time} LIMIT {rest})"
         );
         let request = filter.request_of(sql, from_us, to_us);
         let times = index.fetch(filter.snapshot.clone(), request).await?.rows;

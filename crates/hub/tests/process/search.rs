@@ -223,6 +223,48 @@ fn every_record_is_found_once_at_every_moment() {
     assert_eq!(before.stdout, after.stdout);
 }
 
+/// All records of some servers, in pages of `limit`: time, server, number.
+fn pages(
+    hub: &Hub,
+    token: &str,
+    servers: &str,
+    (order, limit): (&str, usize),
+) -> Vec<(String, String, u64)> {
+    let first = format!("/api/v1/records?{servers}&order={order}&limit={limit}");
+    let (mut path, mut found) = (first.clone(), Vec::new());
+    loop {
+        let answer = ok(hub, &path, token);
+        let records = answer["records"].as_array().unwrap();
+        found.extend(records.iter().map(|record| {
+            let text = |name: &str| record[name].as_str().unwrap().to_owned();
+            (text("ts"), text("server"), record["seq"].as_u64().unwrap())
+        }));
+        let Some(cursor) = answer["next"].as_str() else { return found };
+        assert_eq!(records.len(), limit, "{path}");
+        path = format!("{first}&cursor={cursor}");
+    }
+}
+
+#[test]
+fn a_page_may_end_between_records_of_one_time() {
+    let hub = Hub::start();
+    let auditor = hub.token(&["--role", "auditor"]);
+    let mut senders = ["db1", "db2", "db3", "db4", "db5"].map(|origin| Sender::new(&hub, origin));
+    senders.iter_mut().for_each(|sender| sender.send(&hub));
+    wait_until_indexed(&hub, &auditor, &senders);
+    let servers = senders.iter().map(|sender| format!("server={}", sender.origin));
+    let servers = servers.collect::<Vec<_>>().join("&");
+    let all = pages(&hub, &auditor, &servers, ("asc", 1_000));
+    assert!(all.is_sorted());
+    // Each time has five records, so pages of seven end behind each of them.
+    assert_eq!(all.len() as u64, 5 * BODY_LINES);
+    assert!(all.chunks(5).all(|same| same.iter().all(|it| it.0 == same[0].0)));
+    assert_eq!(pages(&hub, &auditor, &servers, ("asc", 7)), all);
+    let mut back = pages(&hub, &auditor, &servers, ("desc", 7));
+    back.reverse();
+    assert_eq!(back, all);
+}
+
 #[test]
 fn questions_have_answers_and_roles_limits() {
     let hub = Hub::start();
