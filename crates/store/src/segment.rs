@@ -19,7 +19,7 @@ use crate::rollup::Rollups;
 
 /// Rows of a row group at most. DuckDB reads row groups in parallel.
 pub const GROUP_ROWS: usize = 122_880;
-/// Bytes of a row group before encoding at most: statements may be long.
+/// Memory of the rows of a row group that is not written yet: statements may be long.
 const GROUP_BYTES: usize = 48 << 20;
 
 /// A segment as the catalogue lists it.
@@ -119,6 +119,8 @@ fn properties(effort: Effort) -> Result<WriterProperties, ParquetError> {
 pub struct SegmentWriter {
     writer: ArrowWriter<File>,
     group_bytes: usize,
+    /// What the row group has reserved for its columns, however few its rows are.
+    reserved: usize,
 }
 
 impl SegmentWriter {
@@ -129,10 +131,10 @@ impl SegmentWriter {
     pub fn create(path: &Path, effort: Effort) -> Result<Self, SegmentError> {
         let file = File::create(path)?;
         let writer = ArrowWriter::try_new(file, schema(), Some(properties(effort)?))?;
-        Ok(Self { writer, group_bytes: GROUP_BYTES })
+        Ok(Self { writer, group_bytes: GROUP_BYTES, reserved: 0 })
     }
 
-    /// The same with smaller row groups, in bytes before encoding.
+    /// The same with smaller row groups, in bytes of memory.
     pub fn with_groups(self, bytes: usize) -> Self {
         Self { group_bytes: self.group_bytes.min(bytes), ..self }
     }
@@ -142,11 +144,22 @@ impl SegmentWriter {
     /// # Errors
     /// If the disk is full, or any other I/O error.
     pub fn write(&mut self, batch: &RecordBatch) -> Result<(), SegmentError> {
+        let is_first = self.writer.in_progress_rows() == 0;
         self.writer.write(batch)?;
-        if self.writer.in_progress_size() > self.group_bytes {
+        if is_first {
+            let rows = self.writer.in_progress_size();
+            self.reserved = self.writer.memory_size().saturating_sub(rows);
+        }
+        if self.rows_memory() > self.group_bytes {
             self.writer.flush()?;
         }
         Ok(())
+    }
+
+    /// Memory of the rows of the row group. Their dictionaries and pages take several times the
+    /// bytes that they become in the file.
+    fn rows_memory(&self) -> usize {
+        self.writer.memory_size().saturating_sub(self.reserved)
     }
 
     /// Ends and syncs the file. Returns its bytes.
@@ -204,4 +217,34 @@ pub fn write_empty(path: &Path) -> Result<(), SegmentError> {
     writer.finish()?;
     fs::rename(&temporary, path)?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow_array::{ArrayRef, StringArray, new_null_array};
+
+    use super::*;
+
+    #[test]
+    fn a_row_group_has_its_memory_and_no_more() {
+        const ROWS: usize = 2_000;
+        const BYTES: usize = 1 << 20;
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("segment");
+        let mut writer = SegmentWriter::create(&path, Effort::Small).unwrap().with_groups(BYTES);
+        for round in 0..30 {
+            let users = (0..ROWS).map(|row| format!("user{}", round * ROWS + row));
+            let users: ArrayRef = Arc::new(StringArray::from_iter_values(users));
+            let column = |name: &str, data_type| match name {
+                "user" => Arc::clone(&users),
+                _ => new_null_array(data_type, ROWS),
+            };
+            let columns =
+                schema().fields().iter().map(|it| column(it.name(), it.data_type())).collect();
+            writer.write(&RecordBatch::try_new(schema(), columns).unwrap()).unwrap();
+            assert!(writer.rows_memory() <= BYTES, "{}", writer.rows_memory());
+        }
+        let groups = writer.writer.flushed_row_groups().len();
+        assert!((1..5).contains(&groups), "{groups}");
+    }
 }

@@ -24,7 +24,7 @@ use crate::segment::{GROUP_ROWS, SegmentError};
 const GROUPS_MAX: usize = 1 << 17;
 /// Rows that become a batch.
 const BATCH_ROWS: usize = 4_096;
-/// Bytes of a row group before encoding: many files are written at once.
+/// Memory of a row group that is not written yet: many files are written at once.
 const GROUP_BYTES: usize = 4 << 20;
 
 /// The rollups of a segment, by minute and by hour: paths, writers, or bytes of the files.
@@ -135,7 +135,7 @@ impl Output {
 
     fn write_rows(&mut self) -> Result<(), SegmentError> {
         self.writer.write(&self.rows.finish()?)?;
-        if self.writer.in_progress_size() > GROUP_BYTES {
+        if self.writer.memory_size() > GROUP_BYTES {
             self.writer.flush()?;
         }
         Ok(())
