@@ -121,6 +121,10 @@ fn open(setup: &Setup) -> Result<(Database, Connection), EngineError> {
         "SET TimeZone = 'UTC'".to_owned(),
         // Segments are never changed.
         "SET parquet_metadata_cache = true".to_owned(),
+        // Columns in large reads, and no second copy of what the kernel has in its cache. Both are
+        // refused with the settings above: then every query fails.
+        "SET prefetch_all_parquet_files = true".to_owned(),
+        "SET enable_external_file_cache = false".to_owned(),
         // A page of records: first which rows, then all columns of these. The default is 50 rows.
         "SET late_materialization_max_rows = 2000".to_owned(),
         format!("SET allowed_directories = [{allowed}]"),
