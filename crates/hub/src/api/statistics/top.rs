@@ -41,13 +41,10 @@ pub const MEASURES: &[(&str, &str)] = &[
     ("rows_affected", "coalesce(sum(rows_affected), 0)"),
 ];
 
-fn choice(
-    filter: &Filter,
-    name: &str,
-    all: &'static [(&str, &str)],
-) -> Result<(&'static str, &'static str), ApiError> {
+/// The number of a choice in its list.
+fn choice(filter: &Filter, name: &str, all: &[(&str, &str)]) -> Result<usize, ApiError> {
     let text = filter.value(name).unwrap_or(all[0].0);
-    all.iter().find(|(word, _)| *word == text).copied().ok_or_else(|| {
+    all.iter().position(|(word, _)| *word == text).ok_or_else(|| {
         let words: Vec<&str> = all.iter().map(|(word, _)| *word).collect();
         ApiError::bad_request(format!("{name} is one of {}", words.join(", ")))
     })
@@ -58,16 +55,16 @@ fn choice(
 /// # Errors
 /// A parameter is wrong, or a query fails.
 pub async fn top(State(state): State<AppState>, filter: Filter) -> Result<Json<Value>, ApiError> {
-    let (name, by) = choice(&filter, "by", BY)?;
-    let (_, measure) = choice(&filter, "measure", MEASURES)?;
+    let (name, by) = BY[choice(&filter, "by", BY)?];
+    let measure = choice(&filter, "measure", MEASURES)?;
     let limit = filter.number("limit", 20, 200)?;
-    // The window function counts all groups, also those that the limit leaves out.
+    // Only what ranks, because there may be many values. The window functions are over all groups,
+    // also those that the limit leaves out.
     let sql = format!(
-        "SELECT {by}::VARCHAR AS v, sum(n), {ERRORS}, \
-         sum(query_time_us), sum(rows_sent), sum(rows_examined), sum(rows_affected), \
-         ({measure})::DOUBLE AS m, sum(m) OVER (), count(*) OVER () \
+        "SELECT {by}::VARCHAR AS v, ({})::DOUBLE AS m, sum(m) OVER (), count(*) OVER () \
          FROM statistics WHERE {STATEMENTS} AND {by} IS NOT NULL GROUP BY v \
-         ORDER BY m DESC, v LIMIT {limit}"
+         ORDER BY m DESC, v LIMIT {limit}",
+        MEASURES[measure].1
     );
     let answer = fetch(&state, &filter, View::Statistics, None, sql).await?;
     let values: Vec<&str> = answer.rows.iter().filter_map(|row| row[0].as_str()).collect();
@@ -78,32 +75,34 @@ pub async fn top(State(state): State<AppState>, filter: Filter) -> Result<Json<V
         }
         _ => BTreeMap::new(),
     };
-    let (times, sparks) = tokio::try_join!(
+    let (times, courses) = tokio::try_join!(
         times(&state, &filter, by, &values),
-        sparks(&state, &filter, by, measure, &values)
+        courses(&state, &filter, by, measure, &values)
     )?;
     let rows = answer.rows.iter().map(|row| {
         let value = row[0].as_str().unwrap_or_default();
         let percentile_us = |at: usize| times.get(value).map_or(0, |row| percentile_us(row, at));
-        let all = row[8].as_f64().unwrap_or(0.0);
-        let own = row[7].as_f64().unwrap_or(0.0);
+        let course = courses.get(value).cloned().unwrap_or_default();
+        let [time_us, count, errors, rows_sent, rows_examined, rows_affected] = course.sums;
+        let all = row[2].as_f64().unwrap_or(0.0);
+        let own = row[1].as_f64().unwrap_or(0.0);
         json!({
             "value": value,
             "text": texts.get(value),
-            "count": number(row, 1),
-            "errors": number(row, 2),
-            "time_us": number(row, 3),
+            "count": count,
+            "errors": errors,
+            "time_us": time_us,
             "p50_us": percentile_us(1),
             "p95_us": percentile_us(2),
             "p99_us": percentile_us(3),
-            "rows_sent": number(row, 4),
-            "rows_examined": number(row, 5),
-            "rows_affected": number(row, 6),
+            "rows_sent": rows_sent,
+            "rows_examined": rows_examined,
+            "rows_affected": rows_affected,
             "share": if all > 0.0 { own / all } else { 0.0 },
-            "spark": sparks.get(value).cloned().unwrap_or_else(|| vec![0; SPARK]),
+            "spark": course.spark,
         })
     });
-    let total = answer.rows.first().map_or(0, |row| number(row, 9));
+    let total = answer.rows.first().map_or(0, |row| number(row, 3));
     Ok(Json(json!({"total": total, "rows": rows.collect::<Vec<_>>()})))
 }
 
@@ -129,32 +128,46 @@ async fn times(
     Ok(answer.rows.into_iter().filter_map(by_value).collect())
 }
 
-/// The measure of each value over time.
-async fn sparks(
+/// What a value has besides its rank.
+#[derive(Clone, Default)]
+struct Course {
+    /// All of [`MEASURES`].
+    sums: [u64; MEASURES.len()],
+    /// The measure over time.
+    spark: Vec<u64>,
+}
+
+/// All measures of each value, and the one that was asked for over time.
+async fn courses(
     state: &AppState,
     filter: &Filter,
     by: &str,
-    measure: &str,
+    measure: usize,
     values: &[&str],
-) -> Result<BTreeMap<String, Vec<u64>>, ApiError> {
+) -> Result<BTreeMap<String, Course>, ApiError> {
     if values.is_empty() {
         return Ok(BTreeMap::new());
     }
     let buckets = Buckets::whole(filter.range(), SPARK);
+    let measures: Vec<&str> = MEASURES.iter().map(|(_, sql)| *sql).collect();
     let sql = format!(
-        "SELECT {by}::VARCHAR AS v, {} AS piece, ({measure})::DOUBLE FROM statistics \
-         WHERE {} GROUP BY v, piece",
+        "SELECT {by}::VARCHAR AS v, {} AS piece, {} FROM statistics WHERE {} GROUP BY v, piece",
         buckets.sql(),
+        measures.join(", "),
         of_values(by, values)
     );
     let answer = fetch(state, filter, View::Statistics, Some(buckets), sql).await?;
-    let mut sparks: BTreeMap<String, Vec<u64>> = BTreeMap::new();
+    let mut courses: BTreeMap<String, Course> = BTreeMap::new();
     for row in &answer.rows {
         let value = row[0].as_str().unwrap_or_default().to_owned();
-        let spark = sparks.entry(value).or_insert_with(|| vec![0; buckets.count]);
+        let course = courses.entry(value).or_default();
+        course.spark.resize(buckets.count, 0);
         // What is left of the division belongs to the last one.
-        let at = (number(row, 1) as usize).min(buckets.count - 1);
-        spark[at] += number(row, 2);
+        let point = &mut course.spark[(number(row, 1) as usize).min(buckets.count - 1)];
+        *point = point.saturating_add(number(row, 2 + measure));
+        for (at, sum) in course.sums.iter_mut().enumerate() {
+            *sum = sum.saturating_add(number(row, 2 + at));
+        }
     }
-    Ok(sparks)
+    Ok(courses)
 }
