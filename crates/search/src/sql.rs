@@ -9,6 +9,9 @@ pub fn columns_of(term: &Term) -> &'static [&'static str] {
     term.target.map_or(TEXT_COLUMNS, |target| target.columns)
 }
 
+/// Shorter runs are in too many texts.
+const RUN_BYTES_MIN: usize = 3;
+
 /// Columns in which a text without a field is looked for.
 const TEXT_COLUMNS: &[&str] = &["sql", "error"];
 
@@ -112,7 +115,7 @@ fn like(column: &str, pattern: &Pattern) -> String {
 }
 
 fn contains(column: &str, pattern: &Pattern) -> String {
-    match pattern.text() {
+    let condition = match pattern.text() {
         Some(text) => format!("contains(lower({column}), lower({}))", literal(text)),
         None => {
             let mut pieces = vec![Piece::Any];
@@ -120,7 +123,25 @@ fn contains(column: &str, pattern: &Pattern) -> String {
             pieces.push(Piece::Any);
             format!("{column} ILIKE {}", like_pattern(&pieces))
         }
+    };
+    match caseless_run(pattern) {
+        Some(run) => format!("(contains({column}, {}) AND {condition})", literal(run)),
+        None => condition,
     }
+}
+
+/// Characters of the pattern that a text has as they are, if it contains the pattern: the longest
+/// run of ASCII without letters. No other character has one of these as its lower case, so the
+/// condition stays the same, and most texts need not be converted.
+fn caseless_run(pattern: &Pattern) -> Option<&str> {
+    let texts = pattern.pieces.iter().filter_map(|piece| match piece {
+        Piece::Text(text) => Some(&**text),
+        Piece::Any | Piece::One => None,
+    });
+    texts
+        .flat_map(|text| text.split(|c: char| !c.is_ascii() || c.is_ascii_alphabetic()))
+        .filter(|run| run.len() >= RUN_BYTES_MIN)
+        .max_by_key(|run| run.len())
 }
 
 fn like_pattern(pieces: &[Piece]) -> String {

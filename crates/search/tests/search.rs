@@ -41,6 +41,15 @@ fn the_language_becomes_sql() {
             r#""it's""#,
             r#"(contains(lower("sql"), lower('it''s')) OR contains(lower("error"), lower('it''s')))"#,
         ),
+        ("sql:ab12c", r#"contains(lower("sql"), lower('ab12c'))"#),
+        (
+            "sql:K-42é2026é17.c",
+            r#"(contains("sql", '2026') AND contains(lower("sql"), lower('K-42é2026é17.c')))"#,
+        ),
+        (
+            "sql:x12*y-345?6",
+            r#"(contains("sql", '-345') AND "sql" ILIKE '%x12%y-345_6%' ESCAPE '\')"#,
+        ),
         ("sql:a*b_c", r#""sql" ILIKE '%a%b\_c%' ESCAPE '\'"#),
         ("user:a?b*", r#""user" LIKE 'a_b%' ESCAPE '\'"#),
         (r#"user:"a*""#, r#""user" = 'a*'"#),

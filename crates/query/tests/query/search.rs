@@ -3,9 +3,10 @@
 use std::collections::BTreeSet;
 
 use serde_json::json;
-use tacho_query::{Answer, Cancel};
+use tacho_query::{Answer, Cancel, literal};
 
 use crate::Hub;
+use crate::rollups::Random;
 
 const HOSTILE: &[&str] = &[
     "o'brien",
@@ -109,4 +110,60 @@ fn every_condition_is_valid_sql() {
     search.look_up::<()>(|_| Ok(Vec::new())).unwrap();
     assert_eq!(hub.fetch(&sql(&search)).rows, [[json!(300)]]);
     assert_eq!(hub.fetch("SELECT count(*) FROM records").rows, [[json!(300)]]);
+}
+
+/// Characters whose other case is hard, and those that have none.
+const LETTERS: &[&str] = &[
+    "0", "1", "2", "'", "-", " ", "%", "_", "\\", "k", "K", "\u{212A}", "i", "I", "İ", "ı", "i\u{307}",
+    "s", "ſ", "ß", "ẞ", "å", "\u{212B}", "É", "é", "Σ", "σ", "ς", "ǅ", "ﬁ", "１", "²", "😀", "\u{301}",
+];
+
+fn text(random: &mut Random, length: u64) -> String {
+    // Two in three are of the first ones: long runs without letters.
+    let letter = |random: &mut Random| match random.below(3) {
+        0 => random.of(LETTERS),
+        _ => random.of(&LETTERS[..9]),
+    };
+    (0..length).map(|_| letter(random)).collect()
+}
+
+/// The same characters, some in another case.
+fn in_another_case(random: &mut Random, text: &str) -> String {
+    let change = |c: char| match random.below(4) {
+        0 => c.to_lowercase().collect::<String>(),
+        1 => c.to_uppercase().collect(),
+        _ => c.to_string(),
+    };
+    text.chars().map(change).collect()
+}
+
+#[test]
+fn the_case_of_a_literal_does_not_matter() {
+    let mut random = Random(0x9E37_79B9_7F4A_7C15);
+    let texts: Vec<String> = (0..400).map(|_| text(&mut random, 12)).collect();
+    let hub = Hub::of_lines(texts.iter().enumerate().map(|(at, text)| line(at + 1, text)), |_| {});
+    let (mut found, mut with_run) = (0, 0);
+    for _ in 0..300 {
+        let needle = match random.below(4) {
+            0 => text(&mut random, 3),
+            _ => {
+                let all: Vec<char> = texts[random.below(400) as usize].chars().collect();
+                let begin = random.below(6) as usize;
+                let part: String = all[begin..begin + 4 + random.below(4) as usize].iter().collect();
+                in_another_case(&mut random, &part)
+            }
+        };
+        let quoted = needle.replace('\\', "\\\\").replace('"', "\\\"");
+        let search = tacho_search::parse(&format!("sql:\"{quoted}\"")).unwrap();
+        let condition = search.condition();
+        let plain = format!("contains(lower(sql), lower({}))", literal(&needle));
+        let answer = hub.fetch(&format!(
+            "SELECT count(*) FILTER (({condition}) IS DISTINCT FROM ({plain})), \
+             count(*) FILTER ({plain}) FROM records"
+        ));
+        assert_eq!(answer.rows[0][0], json!(0), "{needle:?}: {condition}");
+        found += u64::from(answer.rows[0][1] != json!(0));
+        with_run += u64::from(condition.contains(" AND "));
+    }
+    assert!(found > 150 && with_run > 100, "{found}, {with_run}");
 }
