@@ -157,7 +157,7 @@ impl Store {
 
     /// Removes the files of a segment that the catalogue does not name. The next start removes what
     /// cannot be removed here.
-    fn discard(&self, id: u64) {
+    pub(crate) fn discard(&self, id: u64) {
         let paths: Vec<PathBuf> =
             self.rollup_paths(id).into_iter().chain([self.segment_path(id)]).collect();
         for path in paths {

@@ -7,6 +7,8 @@
 //! | 2 | segments of level 1 | records of one hour of `ts` |
 //! | 3 and higher | segments of an hour | the same |
 //!
+//! Rows of too many hours are divided by several merges: what is left is a segment of level 1.
+//!
 //! Rows stay sorted by server, `ts` and `seq`, and the rollups of each output are made from them. A
 //! merge reads and writes in streams, so its memory does not depend on the size of the segments. It
 //! is committed in one transaction: a snapshot has either the old segments or the new ones.
@@ -26,11 +28,15 @@ use crate::segment::{Effort, SegmentError, SegmentInfo, SegmentWriter};
 use crate::store::{Store, StoreError};
 pub use plan::MergeOptions;
 use plan::{Merge, Split, hour_of};
+use rows::Sorted;
 
-/// Segments that a merge writes at once at most. Rows of further hours share one.
-const OUTPUTS_MAX: usize = 32;
+/// Hours that are written at once. Each has row groups and rollups in memory, so more of them take
+/// another pass over the inputs.
+const HOURS_AT_ONCE: usize = 8;
+/// Hours that a merge takes out of mixed segments. Rows of further ones stay mixed.
+const HOURS_MAX: usize = 32;
 /// Memory of row groups that are not written yet, of all outputs, in bytes.
-const BUFFER_BYTES: usize = 96 << 20;
+const BUFFER_BYTES: usize = 48 << 20;
 
 /// What the merger has done since it was started.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -133,96 +139,115 @@ pub fn step(store: &Store, options: &MergeOptions) -> Result<Option<MergeReport>
 
 /// A segment that is being written.
 struct Output {
-    id: u64,
+    info: SegmentInfo,
     path: PathBuf,
     writer: SegmentWriter,
     rollup_paths: Rollups<PathBuf>,
     rollups: RollupsWriter,
-    rows: u64,
-    min_ts_us: i64,
-    max_ts_us: i64,
 }
 
 impl Output {
-    fn create(store: &Store, group_bytes: usize) -> Result<Self, SegmentError> {
-        let (id, path) = store.new_segment();
-        let rollup_paths = store.rollup_paths(id);
-        Ok(Self {
+    fn create(store: &Store, id: u64, level: u8, group_bytes: usize) -> Result<Self, SegmentError> {
+        let (path, rollup_paths) = (store.segment_path(id), store.rollup_paths(id));
+        let info = SegmentInfo {
             id,
+            level,
+            rows: 0,
+            bytes: 0,
+            rollup_bytes: None,
+            min_ts_us: i64::MAX,
+            max_ts_us: i64::MIN,
+        };
+        Ok(Self {
+            info,
             writer: SegmentWriter::create(&path, Effort::Small)?.with_groups(group_bytes),
             path,
             rollups: RollupsWriter::create(&rollup_paths)?,
             rollup_paths,
-            rows: 0,
-            min_ts_us: i64::MAX,
-            max_ts_us: i64::MIN,
         })
+    }
+
+    fn add(&mut self, batch: &Sorted) -> Result<(), SegmentError> {
+        self.info.rows += batch.rows.num_rows() as u64;
+        self.info.min_ts_us = self.info.min_ts_us.min(batch.min_ts_us);
+        self.info.max_ts_us = self.info.max_ts_us.max(batch.max_ts_us);
+        self.writer.write(&batch.rows)?;
+        self.rollups.add(&batch.rows)
+    }
+
+    fn finish(self) -> Result<SegmentInfo, StoreError> {
+        let bytes = self.writer.finish().map_err(StoreError::segment(&self.path))?;
+        let rollup_bytes =
+            self.rollups.finish().map_err(StoreError::segment(&self.rollup_paths[0]))?;
+        Ok(SegmentInfo { bytes, rollup_bytes: Some(rollup_bytes), ..self.info })
     }
 }
 
 /// Writes the outputs of a merge. If it fails, their files are removed.
 fn write(store: &Store, merge: &Merge, inputs: &[PathBuf]) -> Result<Vec<SegmentInfo>, StoreError> {
-    let mut outputs = Vec::new();
-    let result = write_outputs(store, merge, inputs, &mut outputs);
-    if result.is_err() {
-        for output in outputs {
-            // The next start removes the rest.
-            let _ = std::fs::remove_file(&output.path);
-            for path in output.rollup_paths {
-                let _ = std::fs::remove_file(path);
-            }
-        }
-        return result;
-    }
-    let mut infos = Vec::new();
-    for output in outputs {
-        let bytes = output.writer.finish().map_err(StoreError::segment(&output.path))?;
-        let rollup_bytes =
-            output.rollups.finish().map_err(StoreError::segment(&output.rollup_paths[0]))?;
-        infos.push(SegmentInfo {
-            id: output.id,
-            level: merge.level,
-            rows: output.rows,
-            bytes,
-            rollup_bytes: Some(rollup_bytes),
-            min_ts_us: output.min_ts_us,
-            max_ts_us: output.max_ts_us,
-        });
+    let mut ids = Vec::new();
+    let written = write_outputs(store, merge, inputs, &mut ids);
+    if written.is_err() {
+        ids.into_iter().for_each(|id| store.discard(id));
+        return written;
     }
     store.sync_segments()?;
-    Ok(infos)
+    written
 }
 
 fn write_outputs(
     store: &Store,
     merge: &Merge,
     inputs: &[PathBuf],
-    outputs: &mut Vec<Output>,
+    ids: &mut Vec<u64>,
 ) -> Result<Vec<SegmentInfo>, StoreError> {
-    let hours = match merge.split {
-        Split::No => Vec::new(),
-        Split::Hours => rows::hours(inputs, OUTPUTS_MAX - 1)?,
-    };
-    // Which output a row goes to: its hour, or the one for all others.
-    let place = |ts_us: i64| hours.binary_search(&hour_of(ts_us)).unwrap_or(hours.len());
-    let mut by_place: Vec<Option<usize>> = vec![None; hours.len() + 1];
-    let group_bytes = BUFFER_BYTES / (hours.len() + 1);
-    rows::merged(inputs, place, |place, batch, min_ts_us, max_ts_us| {
-        let at = match by_place[place] {
-            Some(at) => at,
-            None => {
-                outputs.push(Output::create(store, group_bytes)?);
-                by_place[place] = Some(outputs.len() - 1);
-                outputs.len() - 1
+    if merge.split == Split::No {
+        return write_pass(store, inputs, &[merge.level], |_| Some(0), ids);
+    }
+    let hours = rows::hours(inputs, HOURS_MAX)?;
+    let mut written = Vec::new();
+    for (pass, at_once) in hours.chunks(HOURS_AT_ONCE).enumerate() {
+        let mut levels = vec![merge.level; at_once.len()];
+        // The first pass also writes the rows of all hours that no pass has.
+        let mut rest = None;
+        if pass == 0 && hours.len() == HOURS_MAX {
+            rest = Some(levels.len());
+            levels.push(merge.level - 1);
+        }
+        let place = |ts_us: i64| {
+            let hour = hour_of(ts_us);
+            match at_once.binary_search(&hour) {
+                Ok(at) => Some(at),
+                Err(_) => rest.filter(|_| hours.binary_search(&hour).is_err()),
             }
         };
-        let output = &mut outputs[at];
-        output.rows += batch.num_rows() as u64;
-        output.min_ts_us = output.min_ts_us.min(min_ts_us);
-        output.max_ts_us = output.max_ts_us.max(max_ts_us);
-        output.writer.write(batch)?;
-        output.rollups.add(batch)
+        written.extend(write_pass(store, inputs, &levels, place, ids)?);
+    }
+    Ok(written)
+}
+
+/// Writes the rows that have a place, each place into a segment of its level. The segments' numbers
+/// are added to `ids` before there are files.
+fn write_pass(
+    store: &Store,
+    inputs: &[PathBuf],
+    levels: &[u8],
+    place: impl Fn(i64) -> Option<usize>,
+    ids: &mut Vec<u64>,
+) -> Result<Vec<SegmentInfo>, StoreError> {
+    let group_bytes = BUFFER_BYTES / levels.len();
+    let mut outputs: Vec<Option<Output>> = levels.iter().map(|_| None).collect();
+    rows::merged(inputs, place, |place, batch| {
+        let output = match &mut outputs[place] {
+            Some(output) => output,
+            none => {
+                let (id, _) = store.new_segment();
+                ids.push(id);
+                none.insert(Output::create(store, id, levels[place], group_bytes)?)
+            }
+        };
+        output.add(batch)
     })
     .map_err(|(path, source): (PathBuf, SegmentError)| StoreError::Segment { path, source })?;
-    Ok(Vec::new())
+    outputs.into_iter().flatten().map(Output::finish).collect()
 }

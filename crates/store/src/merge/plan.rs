@@ -41,7 +41,7 @@ impl Default for MergeOptions {
 pub enum Split {
     /// One segment.
     No,
-    /// One for each hour of `ts`.
+    /// One for each hour of `ts`. Rows of too many hours become one of the level below.
     Hours,
 }
 
@@ -61,11 +61,19 @@ pub fn hour_of(ts_us: i64) -> i64 {
     ts_us.div_euclid(HOUR_US)
 }
 
+/// The level by which a segment is merged: rows of several hours are divided, whatever wrote them.
+fn level_of(segment: &SegmentInfo) -> u8 {
+    match hour_of(segment.min_ts_us) == hour_of(segment.max_ts_us) {
+        true => segment.level,
+        false => segment.level.min(MIXED_LEVELS - 1),
+    }
+}
+
 /// The most urgent merge: small segments first, because every query reads them all.
 pub fn next(segments: &[SegmentInfo], options: &MergeOptions, now_us: i64) -> Option<Merge> {
     for level in 0..MIXED_LEVELS {
         let ids: Vec<u64> =
-            segments.iter().filter(|it| it.level == level).map(|it| it.id).collect();
+            segments.iter().filter(|it| level_of(it) == level).map(|it| it.id).collect();
         if ids.len() >= options.fan_in {
             let is_last = level + 1 == MIXED_LEVELS;
             let split = if is_last { Split::Hours } else { Split::No };
@@ -73,11 +81,9 @@ pub fn next(segments: &[SegmentInfo], options: &MergeOptions, now_us: i64) -> Op
         }
     }
     let mut hours: BTreeMap<i64, Vec<&SegmentInfo>> = BTreeMap::new();
-    for segment in segments.iter().filter(|it| it.level >= MIXED_LEVELS) {
-        let hour = hour_of(segment.min_ts_us);
-        // Rows of many hours, each of which has few, stay together.
-        if hour == hour_of(segment.max_ts_us) && segment.bytes < options.bytes_max {
-            hours.entry(hour).or_default().push(segment);
+    for segment in segments.iter().filter(|it| level_of(it) >= MIXED_LEVELS) {
+        if segment.bytes < options.bytes_max {
+            hours.entry(hour_of(segment.min_ts_us)).or_default().push(segment);
         }
     }
     hours.iter().find_map(|(&hour, of_hour)| next_of_hour(hour, of_hour, options, now_us))
@@ -135,7 +141,14 @@ mod tests {
             segment.level = 1;
         }
         let hours = Merge { ids: vec![1, 2, 3], level: 2, split: Split::Hours };
+        assert_eq!(next(&all, &options, now), Some(hours.clone()));
+
+        // Written by an earlier version.
+        all[2].level = 2;
+        all[2].max_ts_us += 40 * HOUR_US;
         assert_eq!(next(&all, &options, now), Some(hours));
+        all[2].max_ts_us = all[2].min_ts_us;
+        assert_eq!(next(&all, &options, now), None);
 
         let old = [segment(4, 2, 50, 100), segment(5, 3, 50, 100), segment(6, 2, 51, 100)];
         let hour = Merge { ids: vec![4, 5], level: 4, split: Split::No };

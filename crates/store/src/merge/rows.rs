@@ -19,7 +19,7 @@ use crate::store::StoreError;
 /// Rows of a batch of the output at most.
 const BATCH_ROWS: usize = 8_192;
 /// Memory of the batches of all inputs, in bytes.
-const INPUT_BYTES: u64 = 64 << 20;
+const INPUT_BYTES: u64 = 16 << 20;
 
 type Failed = (PathBuf, SegmentError);
 
@@ -133,12 +133,22 @@ struct Collected {
     max_ts_us: i64,
 }
 
-/// Merges segments that are sorted. `place` says where a row goes, by its time; `take` gets rows
-/// for a place in batches, with their earliest and latest time.
+/// Rows for one place, in order.
+pub struct Sorted {
+    /// The rows.
+    pub rows: RecordBatch,
+    /// Their earliest time, µs since 1970.
+    pub min_ts_us: i64,
+    /// Their latest time.
+    pub max_ts_us: i64,
+}
+
+/// Merges segments that are sorted. `place` says where a row goes, by its time; rows without a
+/// place are left out. `take` gets the rows for a place in batches.
 pub fn merged(
     paths: &[PathBuf],
-    place: impl Fn(i64) -> usize,
-    mut take: impl FnMut(usize, &RecordBatch, i64, i64) -> Result<(), SegmentError>,
+    place: impl Fn(i64) -> Option<usize>,
+    mut take: impl FnMut(usize, &Sorted) -> Result<(), SegmentError>,
 ) -> Result<(), Failed> {
     let mut inputs = Vec::with_capacity(paths.len());
     let mut heap = BinaryHeap::new();
@@ -156,15 +166,17 @@ pub fn merged(
     let mut count = 0;
     while let Some(Reverse((key, at))) = heap.pop() {
         let input = &mut inputs[at];
-        let rows = collected.entry(place(key.ts_us)).or_insert_with(|| Collected {
-            rows: Vec::new(),
-            min_ts_us: i64::MAX,
-            max_ts_us: i64::MIN,
-        });
-        rows.rows.push((input.number, input.row));
-        rows.min_ts_us = rows.min_ts_us.min(key.ts_us);
-        rows.max_ts_us = rows.max_ts_us.max(key.ts_us);
-        count += 1;
+        if let Some(place) = place(key.ts_us) {
+            let rows = collected.entry(place).or_insert_with(|| Collected {
+                rows: Vec::new(),
+                min_ts_us: i64::MAX,
+                max_ts_us: i64::MIN,
+            });
+            rows.rows.push((input.number, input.row));
+            rows.min_ts_us = rows.min_ts_us.min(key.ts_us);
+            rows.max_ts_us = rows.max_ts_us.max(key.ts_us);
+            count += 1;
+        }
         input.row += 1;
         let mut is_there = true;
         if input.row == input.batch.num_rows() {
@@ -197,12 +209,12 @@ pub fn merged(
 fn flush(
     batches: &[RecordBatch],
     collected: &mut BTreeMap<usize, Collected>,
-    take: &mut impl FnMut(usize, &RecordBatch, i64, i64) -> Result<(), SegmentError>,
+    take: &mut impl FnMut(usize, &Sorted) -> Result<(), SegmentError>,
 ) -> Result<(), SegmentError> {
     let all: Vec<&RecordBatch> = batches.iter().collect();
-    for (place, rows) in std::mem::take(collected) {
-        let batch = interleave_record_batch(&all, &rows.rows)?;
-        take(place, &batch, rows.min_ts_us, rows.max_ts_us)?;
+    for (place, Collected { rows, min_ts_us, max_ts_us }) in std::mem::take(collected) {
+        let rows = interleave_record_batch(&all, &rows)?;
+        take(place, &Sorted { rows, min_ts_us, max_ts_us })?;
     }
     Ok(())
 }
