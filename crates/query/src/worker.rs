@@ -91,7 +91,7 @@ fn confine() -> io::Result<()> {
     }
     // Queries yield to ingest. Where that is forbidden, they compete with it.
     // SAFETY: a plain system call.
-    let _ = unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, 5) };
+    let _ = unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, 10) };
     let _ = fs::write("/proc/self/oom_score_adj", "1000");
     Ok(())
 }

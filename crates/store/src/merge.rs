@@ -38,6 +38,9 @@ const HOURS_MAX: usize = 32;
 /// Memory of row groups that are not written yet, of all outputs, in bytes.
 const BUFFER_BYTES: usize = 48 << 20;
 
+/// The merger yields to threads that receive and index records.
+const NICE: i32 = 5;
+
 /// What the merger has done since it was started.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MergeReport {
@@ -69,6 +72,8 @@ impl Merger {
         let shared = Arc::clone(&report);
         let dir = store.dir().to_owned();
         let run = move || {
+            // Of this thread alone. If it fails, merges compete with other threads.
+            let _ = rustix::process::nice(NICE);
             let mut pause = Duration::ZERO;
             while stopped.recv_timeout(pause) == Err(RecvTimeoutError::Timeout) {
                 let result = step(&store, &options);

@@ -46,6 +46,8 @@ const DOUBT: Duration = Duration::from_secs(10);
 const RESTART_INTERVAL: Duration = Duration::from_secs(300);
 /// A reading that takes long takes at most one part in so many of the time.
 const RESTART_SHARE: u32 = 4;
+/// The verifier yields to threads that receive and index records.
+const NICE: i32 = 5;
 /// Pause after an error of the disk.
 const ERROR_PAUSE: Duration = Duration::from_secs(5);
 
@@ -104,6 +106,8 @@ impl Verification {
         let mut work = Work { results, data, database, hub_key, origins };
         let stopping = Arc::clone(&stop);
         let thread = std::thread::Builder::new().name("verifier".to_owned()).spawn(move || {
+            // Of this thread alone. If it fails, the verifier competes with other threads.
+            let _ = rustix::process::nice(NICE);
             while !stopping.load(Ordering::Relaxed) {
                 let pause = if work.is_busy() { Duration::ZERO } else { PAUSE };
                 for news in landed.wait(pause) {

@@ -1,7 +1,7 @@
 //! Lines of a replica are in the store once, and come back as they were.
 
 mod forget;
-mod hours;
+mod merging;
 mod rows;
 mod versions;
 

@@ -1,8 +1,9 @@
-//! Merges divide rows of many hours.
+//! Merges divide rows of many hours, and yield to ingest.
 
 use std::collections::BTreeSet;
+use std::fs;
 
-use tacho_store::{MergeOptions, merge_step};
+use tacho_store::{MergeOptions, Merger, merge_step};
 
 use crate::rows::records;
 use crate::{Hub, expected, line, start};
@@ -50,4 +51,36 @@ fn rows_of_many_hours_are_divided_by_several_merges() {
     assert_eq!((divided[7], divided[8], divided[14]), (0, 32, HOURS as usize));
     let mixed = store.snapshot().segments().filter(|info| info.level < 2).count();
     assert_eq!(mixed, 1);
+}
+
+/// The name and the nice value of a thread, from its `stat`.
+fn nice(stat: &str) -> Option<(&str, i32)> {
+    let (head, rest) = stat.rsplit_once(") ")?;
+    Some((head.split_once('(')?.1, rest.split(' ').nth(16)?.parse().ok()?))
+}
+
+/// Those of this process's threads of a name.
+fn nice_of(name: &str) -> Vec<i32> {
+    let threads = fs::read_dir("/proc/self/task").unwrap().map(|thread| thread.unwrap().path());
+    // A thread of another test may have ended.
+    let stats = threads.filter_map(|thread| fs::read_to_string(thread.join("stat")).ok());
+    stats.filter_map(|stat| nice(&stat).filter(|it| it.0 == name).map(|it| it.1)).collect()
+}
+
+#[test]
+fn the_merger_yields_to_ingest() {
+    let hub = Hub::new();
+    let store = hub.open();
+    let indexer = start(&store);
+    indexer.flush();
+    let own = fs::read_to_string("/proc/thread-self/stat").unwrap();
+    let own = nice(&own).unwrap().1;
+    assert!(nice_of("tacho-index").contains(&own));
+    let merger = Merger::start(store, MergeOptions::default()).unwrap();
+    // It says so itself when it runs.
+    while nice_of("tacho-merge") != [(own + 5).min(19)] {
+        std::thread::yield_now();
+    }
+    assert!(nice_of("tacho-index").iter().all(|nice| *nice == own));
+    drop((merger, indexer));
 }
