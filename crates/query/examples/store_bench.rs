@@ -13,6 +13,10 @@
 //! frequent application has 1/n of the first one's records, and so have its statements. 1 % are
 //! errors; a line has about 590 bytes. `DIR` is emptied; it needs 60 bytes a record, and the log of
 //! one hour, which is deleted when it is indexed.
+//!
+//! With `backlog` as a fourth argument all hours arrive at once, as after a time without a hub.
+//! They are merged while they are indexed, and the log of all is kept until then. With 0 records
+//! the questions are asked about the index that `DIR` already has.
 
 use std::error::Error;
 use std::fs::{self, File};
@@ -22,7 +26,9 @@ use std::time::{Duration, Instant};
 
 use tacho_query::{Cancel, Pool, Request, Settings, find_library};
 use tacho_store::rollup::{PartKind, View};
-use tacho_store::{Durable, Indexer, IndexerOptions, MergeOptions, Snapshot, Store, merge_step};
+use tacho_store::{
+    Durable, Indexer, IndexerOptions, MergeOptions, Merger, Snapshot, Store, merge_step,
+};
 
 const SERVERS: u64 = 3;
 /// 2026-10-21T00:00:00Z.
@@ -30,7 +36,7 @@ const BEGIN_US: u64 = 1_792_540_800_000_000;
 const HOUR_US: u64 = 3_600_000_000;
 const DAY_US: i64 = 86_400_000_000;
 /// Each question is asked so often; the median counts.
-const REPEATS: usize = 5;
+const REPEATS: usize = 9;
 
 /// Random numbers (xorshift64*): the same for every run.
 struct Random(u64);
@@ -53,6 +59,9 @@ impl Random {
         ((count as f64 + 1.0).powf(unit) - 1.0) as u64
     }
 }
+
+/// The digest of a statement is its number times this.
+const DIGEST: u128 = 0x1234_5678_9ABC_DEF0_1234_5678;
 
 const COMMANDS: [&str; 8] =
     ["select", "select", "select", "insert", "update", "delete", "commit", "set_option"];
@@ -103,7 +112,7 @@ fn generate(
             statement % 60,
             random.below(10_000_000),
             random.next() as u32,
-            u128::from(statement + 1) * 0x1234_5678_9ABC_DEF0_1234_5678,
+            u128::from(statement + 1) * DIGEST,
             statement % 60,
             random.skewed(1_000),
             random.skewed(100_000),
@@ -123,14 +132,19 @@ struct Spent {
     merged: u64,
 }
 
-fn fill(store: &Store, dir: &Path, rows: u64, hours: u64) -> Result<Spent, Box<dyn Error>> {
+fn fill(
+    store: &Store,
+    dir: &Path,
+    (rows, hours): (u64, u64),
+    is_backlog: bool,
+) -> Result<Spent, Box<dyn Error>> {
     let indexer = Indexer::start(store.clone(), IndexerOptions::default())?;
     let mut spent = Spent::default();
     let per_hour = rows / SERVERS / hours;
     let mut randoms: Vec<Random> =
         (1..=SERVERS).map(|server| Random(0x9E37_79B9 + server)).collect();
+    let mut files = Vec::new();
     for hour in 0..hours {
-        let mut files = Vec::new();
         for (server, random) in (1..=SERVERS).zip(&mut randoms) {
             let (origin, file) =
                 (format!("db{server}"), format!("audit-20261021T000000Z-{:06}.jsonl", hour + 1));
@@ -141,25 +155,50 @@ fn fill(store: &Store, dir: &Path, rows: u64, hours: u64) -> Result<Spent, Box<d
             spent.bytes += offset;
             files.push(Durable { origin, generation: 1, file, path, offset });
         }
-        let begin = Instant::now();
-        let paths: Vec<PathBuf> = files.iter().map(|file| file.path.clone()).collect();
-        files.into_iter().for_each(|file| indexer.notify(file));
-        indexer.flush();
-        spent.indexing += begin.elapsed();
-        if let Some(error) = indexer.report().error {
-            return Err(error.into());
+        if !is_backlog || hour + 1 == hours {
+            take_in(store, &indexer, std::mem::take(&mut files), is_backlog, &mut spent)?;
         }
-        for path in paths {
-            fs::remove_file(path)?;
-        }
-        let begin = Instant::now();
-        while let Some(done) = merge_step(store, &MergeOptions::default())? {
-            spent.merged += done.rows;
-        }
-        spent.merging += begin.elapsed();
     }
     spent.records = indexer.report().records;
     Ok(spent)
+}
+
+/// Indexes and merges files, and removes them.
+fn take_in(
+    store: &Store,
+    indexer: &Indexer,
+    files: Vec<Durable>,
+    is_backlog: bool,
+    spent: &mut Spent,
+) -> Result<(), Box<dyn Error>> {
+    let options = MergeOptions::default();
+    let begin = Instant::now();
+    let merger = is_backlog.then(|| Merger::start(store.clone(), options.clone())).transpose()?;
+    let paths: Vec<PathBuf> = files.iter().map(|file| file.path.clone()).collect();
+    files.into_iter().for_each(|file| indexer.notify(file));
+    indexer.flush();
+    spent.indexing += begin.elapsed();
+    if let Some(error) = indexer.report().error {
+        return Err(error.into());
+    }
+    for path in paths {
+        fs::remove_file(path)?;
+    }
+    let begin = Instant::now();
+    // A merge that it ends now is not counted.
+    spent.merged += merger.map_or(0, |merger| merger.report().rows);
+    while let Some(done) = merge_step(store, &options)? {
+        spent.merged += done.rows;
+    }
+    spent.merging += begin.elapsed();
+    Ok(())
+}
+
+/// The most memory that this process has had, in kB.
+fn memory_at_most() -> std::io::Result<String> {
+    let status = fs::read_to_string("/proc/self/status")?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    Ok(line.unwrap_or("unknown").trim().to_owned())
 }
 
 /// A question: queries that are asked one after the other.
@@ -200,10 +239,45 @@ fn found(
     Request { sql, files, ..Request::default() }
 }
 
-fn top(snapshot: &Snapshot, range: (i64, i64), coarsest: PartKind) -> Vec<Request> {
-    let sql = "SELECT digest, sum(n), sum(query_time_us) AS t, sum(t) OVER (), count(*) OVER () \
-               FROM statistics GROUP BY digest ORDER BY t DESC LIMIT 20";
+/// The ranking by time alone.
+const TIME: &str = "SELECT digest, sum(query_time_us)::DOUBLE AS t, sum(t) OVER (), \
+                    count(*) OVER () FROM statistics GROUP BY digest ORDER BY t DESC LIMIT 20";
+/// The same with all other sums of all digests.
+const SUMS: &str = "SELECT digest, sum(query_time_us)::DOUBLE AS t, sum(t) OVER (), \
+                    count(*) OVER (), sum(n), sum(n) FILTER (WHERE errno IS NOT NULL OR \
+                    outcome = 'error'), sum(rows_sent), sum(rows_examined), sum(rows_affected) \
+                    FROM statistics GROUP BY digest ORDER BY t DESC LIMIT 20";
+
+fn top(snapshot: &Snapshot, range: (i64, i64), coarsest: PartKind, sql: &str) -> Vec<Request> {
     vec![counted(snapshot, View::Statistics, range, coarsest, sql)]
+}
+
+/// The first query of a page: the time of its rows.
+fn page(snapshot: &Snapshot, (from_us, to_us): (i64, i64), order: &str) -> Vec<Request> {
+    let sql = format!(
+        "SELECT min(ts), max(ts) FROM (SELECT ts FROM records WHERE \
+         ts >= make_timestamptz({from_us}) AND ts < make_timestamptz({to_us}) \
+         ORDER BY {order} LIMIT 101)"
+    );
+    let files = snapshot.files(from_us, to_us).into_iter().map(Into::into).collect();
+    vec![Request { sql, files, ..Request::default() }]
+}
+
+/// The times of the most frequent digests, in pieces.
+fn course(
+    snapshot: &Snapshot,
+    range: (i64, i64),
+    coarsest: PartKind,
+    minutes: i64,
+) -> Vec<Request> {
+    let digests = (1..=20_u128).map(|it| format!("'1:{:032x}'", it * DIGEST));
+    let sql = format!(
+        "SELECT digest, epoch_us(ts) // {} AS piece, sum(query_time_us) FROM statistics \
+         WHERE digest IN ({}) GROUP BY ALL",
+        minutes * 60_000_000,
+        digests.collect::<Vec<_>>().join(", ")
+    );
+    vec![counted(snapshot, View::Statistics, range, coarsest, &sql)]
 }
 
 fn overview(snapshot: &Snapshot, range: (i64, i64), coarsest: PartKind) -> Vec<Request> {
@@ -235,15 +309,33 @@ fn questions(snapshot: &Snapshot, days: i64) -> Result<Vec<Question>, Box<dyn Er
     let hour = (end - 5 * HOUR_US as i64, end - 4 * HOUR_US as i64);
     let of = |name, requests| Question { name, requests };
     let newest = "ORDER BY ts DESC LIMIT 100";
+    let literal = |range, condition: &str| vec![found(snapshot, range, condition, newest)];
+    let number = condition("\"id = 99999999\"")?;
+    let lower = |column: &str| format!("contains(lower({column}), lower('id = 99999999'))");
+    let converted = format!("({} OR {})", lower("sql"), lower("error"));
     Ok(vec![
-        of("top 20 digests of a day", top(snapshot, day, PartKind::Hours)),
-        of("the same from the records", top(snapshot, day, PartKind::Records)),
-        of("top 20 digests of all days", top(snapshot, all, PartKind::Hours)),
+        of("top 20 digests of a day", top(snapshot, day, PartKind::Hours, TIME)),
+        of("the same with all sums", top(snapshot, day, PartKind::Hours, SUMS)),
+        of("the same from the records", top(snapshot, day, PartKind::Records, TIME)),
+        of("top 20 digests of all days", top(snapshot, all, PartKind::Hours, TIME)),
+        of("the same with all sums", top(snapshot, all, PartKind::Hours, SUMS)),
+        of("course of a day by hours", course(snapshot, day, PartKind::Hours, 60)),
+        of("course of a day by 61 minutes", course(snapshot, day, PartKind::Minutes, 61)),
         of("overview of a day", overview(snapshot, day, PartKind::Minutes)),
         of("the same from the records", overview(snapshot, day, PartKind::Records)),
         of(
             "first page: the newest 100 records",
             vec![found(snapshot, (end - 600_000_000, end), "true", newest)],
+        ),
+        of("the time of the newest 100 records", page(snapshot, hour, "ts DESC")),
+        of(
+            "the same by the whole key",
+            page(
+                snapshot,
+                hour,
+                "ts DESC, \"server\" DESC, coalesce(seq, 0) DESC, generation DESC, file DESC, \
+                 \"offset\" DESC",
+            ),
         ),
         of(
             "errors of one user in all days, the newest 100",
@@ -258,58 +350,81 @@ fn questions(snapshot: &Snapshot, days: i64) -> Result<Vec<Question>, Box<dyn Er
                 "ORDER BY ts LIMIT 1000",
             )],
         ),
-        of("a literal in one hour", vec![found(snapshot, hour, &condition("x0badc0de")?, newest)]),
-        of("a literal in a day", vec![found(snapshot, day, &condition("x0badc0de")?, newest)]),
+        of("a literal in one hour", literal(hour, &condition("x0badc0de")?)),
+        of("a literal in a day", literal(day, &condition("x0badc0de")?)),
+        of("a number in a day", literal(day, &number)),
+        of("the same, all statements converted", literal(day, &converted)),
     ])
 }
 
-fn ask(pool: &Pool, question: &Question) -> Result<(), Box<dyn Error>> {
-    let mut times = Vec::new();
+/// Asks a question once. Returns the number of rows.
+fn ask(pool: &Pool, question: &Question) -> Result<usize, Box<dyn Error>> {
     let mut rows = 0;
-    for _ in 0..REPEATS {
-        let begin = Instant::now();
-        rows = 0;
-        for request in &question.requests {
-            let request = Request {
-                max_rows: 1_000_000,
-                max_bytes: 1 << 30,
-                timeout: Duration::from_secs(300),
-                ..request.clone()
-            };
-            rows += pool.fetch(&request, &Cancel::default())?.rows.len();
-        }
-        times.push(begin.elapsed());
+    for request in &question.requests {
+        let request = Request {
+            max_rows: 1_000_000,
+            max_bytes: 1 << 30,
+            timeout: Duration::from_secs(300),
+            ..request.clone()
+        };
+        rows += pool.fetch(&request, &Cancel::default())?.rows.len();
     }
-    times.sort_unstable();
-    println!("{}: {} ms ({rows} rows)", question.name, times[REPEATS / 2].as_millis());
+    Ok(rows)
+}
+
+/// Asks all questions in turn, so that a slow moment of the machine is one of all of them.
+fn ask_all(pool: &Pool, questions: &[Question]) -> Result<(), Box<dyn Error>> {
+    let mut asked = vec![(Vec::new(), 0); questions.len()];
+    for _ in 0..REPEATS {
+        for (question, (times, rows)) in questions.iter().zip(&mut asked) {
+            let begin = Instant::now();
+            *rows = ask(pool, question)?;
+            times.push(begin.elapsed().as_micros());
+        }
+    }
+    for (question, (mut times, rows)) in questions.iter().zip(asked) {
+        times.sort_unstable();
+        let median = times[REPEATS / 2] as f64 / 1e3;
+        println!("{}: {median:.1} ms ({rows} rows)", question.name);
+    }
     Ok(())
 }
 
-fn main() -> Result<(), Box<dyn Error>> {
-    let arguments: Vec<String> = std::env::args().collect();
-    let [_, dir, rows, days] = &arguments[..] else {
-        return Err("usage: store_bench DIR ROWS DAYS".into());
-    };
-    let (dir, rows, days) = (Path::new(dir), rows.parse()?, days.parse::<u64>()?.max(1));
+fn build(dir: &Path, size: (u64, u64), is_backlog: bool) -> Result<Store, Box<dyn Error>> {
     for name in ["store", "replica", "temp"] {
         if dir.join(name).exists() {
             fs::remove_dir_all(dir.join(name))?;
         }
     }
     let store = Store::open(&dir.join("store"))?;
-    let spent = fill(&store, dir, rows, days * 24)?;
+    let spent = fill(&store, dir, size, is_backlog)?;
     let rate = |count: u64, time: Duration| count as f64 / time.as_secs_f64();
     println!(
-        "indexed: {} records of {} B, {:.0}/s; merged: {} rows, {:.0}/s",
+        "indexed: {} records of {} B, {:.0}/s; merged: {} rows, {:.0}/s; memory at most {}",
         spent.records,
         spent.bytes / spent.records.max(1),
         rate(spent.records, spent.indexing),
         spent.merged,
-        rate(spent.merged, spent.merging)
+        rate(spent.merged, spent.merging),
+        memory_at_most()?
     );
+    Ok(store)
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let arguments: Vec<String> = std::env::args().collect();
+    let [_, dir, rows, days, more @ ..] = &arguments[..] else {
+        return Err("usage: store_bench DIR ROWS DAYS [backlog]".into());
+    };
+    let (dir, rows, days) = (Path::new(dir), rows.parse()?, days.parse::<u64>()?.max(1));
+    let store = match rows {
+        0 => Store::open(&dir.join("store"))?,
+        _ => build(dir, (rows, days * 24), more.iter().any(|it| it == "backlog"))?,
+    };
     let snapshot = store.snapshot();
+    let records: u64 = snapshot.segments().map(|it| it.rows).sum();
     let sum = |bytes: &dyn Fn(&tacho_store::SegmentInfo) -> u64| {
-        snapshot.segments().map(bytes).sum::<u64>() as f64 / spent.records as f64
+        snapshot.segments().map(bytes).sum::<u64>() as f64 / records.max(1) as f64
     };
     println!(
         "{} segments; bytes a record: {:.1}, minutes {:.1}, hours {:.1}",
@@ -329,10 +444,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         threads: 2,
         temp_bytes: 4 << 30,
     });
-    for question in questions(&snapshot, days as i64)? {
-        ask(&pool, &question)?;
-    }
-    Ok(())
+    ask_all(&pool, &questions(&snapshot, days as i64)?)
 }
 
 /// Where cargo has put the worker.
