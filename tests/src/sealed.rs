@@ -1,33 +1,21 @@
 //! Whether the seal of a log is whole.
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use tacho_chain::key::VerifierKey;
-use tacho_chain::verify::{self, Directory, Options, Report, State};
+use tacho_chain::verify::{self, Options, Report, State};
+use tacho_logdir::read::content::Identities;
+use tacho_logdir::read::directory::RealDirectory;
 
-struct Dir(PathBuf);
-
-impl Directory for Dir {
-    fn names(&self) -> std::io::Result<Vec<String>> {
-        fs::read_dir(&self.0)?
-            .map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()))
-            .collect()
-    }
-
-    fn open(&self, name: &str) -> std::io::Result<Box<dyn std::io::Read + '_>> {
-        Ok(Box::new(fs::File::open(self.0.join(name))?))
-    }
-}
-
-/// Verifies a log directory.
+/// Verifies a log directory, as `tacho verify` does.
 ///
 /// # Panics
 /// It cannot be read.
 #[must_use]
 pub fn check(log: &Path, key: &VerifierKey) -> Report {
     let options = Options { keys: vec![key.clone()], ..Default::default() };
-    verify::verify(&Dir(log.to_owned()), &options, &mut |_| {}).expect("a readable directory")
+    let directory = RealDirectory::new(log, Identities::default()).expect("a directory");
+    verify::verify(&directory, &options, &mut |_| {}).expect("a readable directory")
 }
 
 /// Asserts the result of a verification.

@@ -126,6 +126,36 @@ fn sidecars_that_follow_a_moment_later_are_found() {
     }
 }
 
+/// The same while the directory is read: the later sidecar is seen, and the earlier one is not.
+#[test]
+fn a_sidecar_that_is_made_while_the_directory_is_read_is_found() {
+    struct Making {
+        dirs: [Dir; 3],
+        reads: std::cell::Cell<usize>,
+    }
+    impl verify::Directory for Making {
+        fn names(&self) -> std::io::Result<Vec<String>> {
+            let read = self.reads.replace(self.reads.get() + 1);
+            self.dirs[read.min(2)].names()
+        }
+        fn open(&self, name: &str) -> std::io::Result<Box<dyn std::io::Read + '_>> {
+            self.dirs[2].open(name)
+        }
+    }
+    let mut recorder = sealed();
+    recorder.start();
+    recorder.stop();
+    let all = recorder.dir.clone();
+    let (mut none, mut one) = (all.clone(), all.clone());
+    none.0.retain(|name, _| !name.ends_with(".chain") || *name == sidecar(1));
+    one.0.remove(&sidecar(2)).expect("there");
+    let dir = Making { dirs: [none, one, all], reads: 0.into() };
+    let options = Options { keys: vec![recorder.root.clone()], ..Default::default() };
+    let report = verify::verify(&dir, &options, &mut |_| {}).expect("reads");
+    assert_eq!(report.state(), State::Ok, "{report:?}");
+    assert!(dir.reads.get() > 2);
+}
+
 /// A tombstone may be signed by any key that depends on the root: also by the key of a file that
 /// was removed.
 #[test]

@@ -178,17 +178,27 @@ impl Listing {
 
 /// Names in a directory to which files are being added. An entry that is made while a directory is
 /// read may be missing although a newer one is there (readdir(3)), so it is read twice: whatever is
-/// as old as the newest file of the first reading is complete in the second one.
+/// as old as the newest file of the first reading is complete in the second one. That holds for log
+/// files and for sidecars, each by itself: sidecars are made later.
 fn names_in(directory: &dyn Directory) -> io::Result<Vec<String>> {
     let mut names = directory.names()?;
     let first: HashSet<String> = names.iter().cloned().collect();
-    let Some(newest) = first.iter().filter_map(|name| stem_of(name)).max() else {
+    let stems = || first.iter().filter_map(|name| Some((stem_of(name)?, name)));
+    let Some(newest) = stems().map(|(stem, _)| stem).max() else {
         return Ok(names);
     };
-    let is_late =
-        |name: &String| !first.contains(name) && stem_of(name).is_some_and(|stem| stem <= newest);
+    let sidecars = stems().filter(|(_, name)| is_sidecar(name)).map(|(stem, _)| stem);
+    let newest_sidecar = sidecars.max().unwrap_or(newest);
+    let is_late = |name: &String| {
+        let newest = if is_sidecar(name) { newest_sidecar } else { newest };
+        !first.contains(name) && stem_of(name).is_some_and(|stem| stem <= newest)
+    };
     names.extend(directory.names()?.into_iter().filter(is_late));
     Ok(names)
+}
+
+fn is_sidecar(name: &str) -> bool {
+    name.split_once('.').is_some_and(|(_, ending)| ending == SIDECAR_ENDING)
 }
 
 fn stem_of(name: &str) -> Option<&str> {
