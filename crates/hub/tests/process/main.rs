@@ -5,6 +5,7 @@ mod backup;
 mod crowd;
 mod examples;
 mod export;
+mod forecast;
 mod hub;
 #[path = "../alerts/receiver.rs"]
 mod receiver;

@@ -43,7 +43,7 @@ fn old_log(files: u64) -> Log {
 }
 
 /// Repeats a question until the answer is good.
-fn wait<T>(mut ask: impl FnMut() -> Result<T, String>) -> T {
+pub fn wait<T>(mut ask: impl FnMut() -> Result<T, String>) -> T {
     let begin = Instant::now();
     loop {
         match ask() {
@@ -81,7 +81,7 @@ fn wait_for(hub: &Hub, token: &str, first: u64, last: u64) {
     });
 }
 
-fn set_days(hub: &Hub, days: u64) {
+pub fn set_days(hub: &Hub, days: u64) {
     let days = days.to_string();
     let output = hub.run(&["retention", "set", "--server", "db1", "--days", &days]);
     assert!(output.status.success(), "{output:?}");
