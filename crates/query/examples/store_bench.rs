@@ -14,9 +14,9 @@
 //! errors; a line has about 590 bytes. `DIR` is emptied; it needs 60 bytes a record, and the log of
 //! one hour, which is deleted when it is indexed.
 //!
-//! With `backlog` as a fourth argument all hours arrive at once, as after a time without a hub.
-//! They are merged while they are indexed, and the log of all is kept until then. With 0 records
-//! the questions are asked about the index that `DIR` already has.
+//! With `backlog` as a fourth argument all hours arrive at the same time, as from many servers
+//! after a time without a hub; the log of all of them is kept until then. With 0 records the
+//! questions are asked about the index that `DIR` already has.
 
 use std::error::Error;
 use std::fs::{self, File};
@@ -26,9 +26,7 @@ use std::time::{Duration, Instant};
 
 use tacho_query::{Cancel, Pool, Request, Settings, find_library};
 use tacho_store::rollup::{PartKind, View};
-use tacho_store::{
-    Durable, Indexer, IndexerOptions, MergeOptions, Merger, Snapshot, Store, merge_step,
-};
+use tacho_store::{Durable, Indexer, IndexerOptions, MergeOptions, Snapshot, Store, merge_step};
 
 const SERVERS: u64 = 3;
 /// 2026-10-21T00:00:00Z.
@@ -171,26 +169,28 @@ fn take_in(
     is_backlog: bool,
     spent: &mut Spent,
 ) -> Result<(), Box<dyn Error>> {
-    let options = MergeOptions::default();
-    let begin = Instant::now();
-    let merger = is_backlog.then(|| Merger::start(store.clone(), options.clone())).transpose()?;
-    let paths: Vec<PathBuf> = files.iter().map(|file| file.path.clone()).collect();
-    files.into_iter().for_each(|file| indexer.notify(file));
-    indexer.flush();
-    spent.indexing += begin.elapsed();
-    if let Some(error) = indexer.report().error {
-        return Err(error.into());
+    // Fewer segments become one, so that few records are enough for merges of many hours.
+    let (parts, fan_in) = if is_backlog { (16, 4) } else { (1, MergeOptions::default().fan_in) };
+    let options = MergeOptions { fan_in, ..MergeOptions::default() };
+    for part in 1..=parts {
+        let begin = Instant::now();
+        for file in &files {
+            indexer.notify(Durable { offset: file.offset * part / parts, ..file.clone() });
+        }
+        indexer.flush();
+        spent.indexing += begin.elapsed();
+        if let Some(error) = indexer.report().error {
+            return Err(error.into());
+        }
+        let begin = Instant::now();
+        while let Some(done) = merge_step(store, &options)? {
+            spent.merged += done.rows;
+        }
+        spent.merging += begin.elapsed();
     }
-    for path in paths {
-        fs::remove_file(path)?;
+    for file in files {
+        fs::remove_file(file.path)?;
     }
-    let begin = Instant::now();
-    // A merge that it ends now is not counted.
-    spent.merged += merger.map_or(0, |merger| merger.report().rows);
-    while let Some(done) = merge_step(store, &options)? {
-        spent.merged += done.rows;
-    }
-    spent.merging += begin.elapsed();
     Ok(())
 }
 
