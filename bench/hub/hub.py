@@ -24,8 +24,9 @@ class Hub:
     def __init__(self, data):
         self.data = Path(data)
         self.data.mkdir(parents=True, exist_ok=True)
+        # Other systems load the files of the replica.
         command = [HUB, "serve", "--data", self.data, "--listen", "127.0.0.1:0",
-                   "--reserve-mib", "512"]  # fmt: skip
+                   "--reserve-mib", "512", "--no-compression"]  # fmt: skip
         self.process = usage.started(command, stdout=subprocess.PIPE, text=True)
         self.address = self.process.stdout.readline().strip().split("://")[1]
         self.auditor = self.token("auditor")

@@ -105,6 +105,9 @@ pub struct ServeArgs {
     /// Days for which the hub keeps its own log; 0: for ever
     #[arg(long, value_name = "DAYS", default_value_t = OWN_LOG_DAYS_DEFAULT, value_parser = days())]
     pub audit_days: u64,
+    /// Keep log files as they arrive: without it, the hub compresses those that are complete
+    #[arg(long)]
+    pub no_compression: bool,
     /// Where alerts are sent.
     #[command(flatten)]
     pub alerts: AlertArgs,

@@ -9,6 +9,7 @@
 //! | [`backup`] | copies of the data directory of a running hub |
 //! | [`cli`] | the command line of `tacho-hub` |
 //! | [`commands`] | what the subcommands do |
+//! | [`compression`] | compresses log files of the replica that are complete |
 //! | [`data`] | the data directory: names, lock, permissions |
 //! | [`database`] | `hub.sqlite` and its migrations |
 //! | [`export`] | evidence bundles of what a search finds |
@@ -34,6 +35,7 @@ pub mod backup;
 pub mod cli;
 pub mod clock;
 pub mod commands;
+pub mod compression;
 pub mod data;
 pub mod database;
 pub mod export;

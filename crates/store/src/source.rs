@@ -1,9 +1,9 @@
 //! New lines of a file of the replica.
 
-use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt;
 use std::path::Path;
+
+use tacho_replica::ReplicaFile;
 
 /// How much a line may grow the buffer at once, in bytes.
 const STEP_BYTES: u64 = 4 << 20;
@@ -15,7 +15,7 @@ const LINE_BYTES_MAX: u64 = 128 << 20;
 ///
 /// # Errors
 /// If the file cannot be read, ends before `durable`, or a line is longer than 128 MiB.
-pub fn read_lines(file: &File, from: u64, durable: u64, budget: u64) -> io::Result<Vec<u8>> {
+pub fn read_lines(file: &ReplicaFile, from: u64, durable: u64, budget: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let mut end = from;
     while end < durable {
@@ -39,7 +39,7 @@ pub fn read_lines(file: &File, from: u64, durable: u64, budget: u64) -> io::Resu
 }
 
 /// Files of earlier generations: what is the same there is not indexed again.
-pub struct Predecessors(Vec<File>);
+pub struct Predecessors(Vec<ReplicaFile>);
 
 impl Predecessors {
     /// Those of the file at `path`, which is `<origin>/<generation>/<file>`.
@@ -53,7 +53,7 @@ impl Predecessors {
         };
         let mut files = Vec::new();
         for earlier in 1..generation {
-            match File::open(origin.join(earlier.to_string()).join(file)) {
+            match ReplicaFile::open(&origin.join(earlier.to_string()).join(file)) {
                 Ok(file) => files.push(file),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(error) => return Err(error),
@@ -98,7 +98,7 @@ impl Same {
     }
 }
 
-fn read_what_is_there(file: &File, buffer: &mut [u8], from: u64) -> io::Result<usize> {
+fn read_what_is_there(file: &ReplicaFile, buffer: &mut [u8], from: u64) -> io::Result<usize> {
     let mut done = 0;
     while done < buffer.len() {
         match file.read_at(&mut buffer[done..], from + done as u64) {
@@ -117,9 +117,10 @@ mod tests {
 
     #[test]
     fn a_line_without_an_end_is_refused() {
-        let file = tempfile::tempfile().unwrap();
+        let plain = tempfile::tempfile().unwrap();
+        let file = ReplicaFile::Plain(plain.try_clone().unwrap());
         let read = |length| {
-            file.set_len(length).unwrap();
+            plain.set_len(length).unwrap();
             read_lines(&file, 0, length, 1 << 20)
         };
         assert!(read(LINE_BYTES_MAX).unwrap().is_empty());
@@ -132,7 +133,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("log");
         std::fs::write(&path, b"one\ntwo\nlonger line\nend").unwrap();
-        let file = File::open(&path).unwrap();
+        let file = ReplicaFile::open(&path).unwrap();
         let read = |from, durable, budget| {
             String::from_utf8(read_lines(&file, from, durable, budget).unwrap()).unwrap()
         };

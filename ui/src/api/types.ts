@@ -161,6 +161,8 @@ export interface Activity {
 export interface ServerStorage {
   server: string;
   replica_bytes: number;
+  /** The same without compression. */
+  plain_bytes: number;
   index_bytes: number;
   bytes_per_day: number;
   oldest_record_ts: string | null;

@@ -7,6 +7,7 @@ use std::io::{self, BufRead as _, BufReader, Read as _, Seek as _, SeekFrom, Tak
 use std::path::{Path, PathBuf};
 
 use tacho_chain::{HUB_REMOVED_FILE, REMOVED_FILE};
+use tacho_replica::{ENDING, Reader, ReplicaFile};
 use tacho_ship::protocol::{FileName, Stem};
 
 use super::MakeError;
@@ -34,32 +35,57 @@ pub(super) struct Lengths {
 impl Copy {
     /// Lists a directory; one that is missing has no files.
     pub(super) fn read(directory: &Path) -> Result<Self, MakeError> {
+        Self::list(directory, true)
+    }
+
+    /// The same without lengths of lines, for which compressed files have to be opened.
+    pub(super) fn sidecars(directory: &Path) -> Result<Self, MakeError> {
+        Self::list(directory, false)
+    }
+
+    fn list(directory: &Path, has_lines: bool) -> Result<Self, MakeError> {
         let error = |source| MakeError::Read { path: directory.to_owned(), source };
         let mut copy = Self { directory: directory.to_owned(), ..Self::default() };
-        let entries = match std::fs::read_dir(directory) {
+        let names = match tacho_replica::names(directory) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(copy),
-            entries => entries.map_err(error)?,
+            names => names.map_err(error)?,
         };
-        for entry in entries {
-            let entry = entry.map_err(error)?;
-            let name = entry.file_name();
-            let Some(text) = name.to_str() else { continue };
+        for text in names {
+            let length = || std::fs::metadata(directory.join(&text)).map(|file| file.len());
             if let Some(list) = LISTS.into_iter().find(|list| *list == text) {
-                copy.lists.push((list, entry.metadata().map_err(error)?.len()));
+                copy.lists.push((list, length().map_err(error)?));
                 continue;
             }
-            let Ok(name) = text.parse::<FileName>() else { continue };
-            let length = entry.metadata().map_err(error)?.len();
-            match name {
-                FileName::Lines(stem) => copy.files.entry(stem).or_default().lines = Some(length),
-                FileName::Chain(stem) => copy.files.entry(stem).or_default().chain = Some(length),
-                FileName::Removed => {}
+            // Its form may be another one by now, and both forms may be listed.
+            match text.strip_suffix(ENDING).unwrap_or(&text).parse::<FileName>() {
+                Ok(FileName::Lines(stem)) if has_lines => {
+                    let name = FileName::Lines(stem.clone());
+                    if let Some(length) = copy.lines(&name)? {
+                        copy.files.entry(stem).or_default().lines = Some(length);
+                    }
+                }
+                Ok(FileName::Chain(stem)) if !text.ends_with(ENDING) => {
+                    let length = length().map_err(error)?;
+                    copy.files.entry(stem).or_default().chain = Some(length);
+                }
+                _ => {}
             }
         }
         Ok(copy)
     }
 
-    /// A file from its start up to a length.
+    /// Length of the lines of a log file. None: it was removed meanwhile. A damaged one has none
+    /// that can be shown.
+    fn lines(&self, name: &FileName) -> Result<Option<u64>, MakeError> {
+        match tacho_replica::length(&self.directory.join(name.to_string())) {
+            Ok(length) => Ok(Some(length)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) if error.kind() == io::ErrorKind::InvalidData => Ok(Some(0)),
+            Err(error) => Err(self.error(name, error)),
+        }
+    }
+
+    /// A sidecar or a list from its start up to a length.
     pub(super) fn open(
         &self,
         name: &dyn Display,
@@ -78,15 +104,18 @@ impl Copy {
 /// Lines of a log file.
 pub(super) struct Lines {
     path: PathBuf,
-    file: BufReader<File>,
+    file: BufReader<Reader<ReplicaFile>>,
     line: Vec<u8>,
 }
 
 impl Lines {
     pub(super) fn open(directory: &Path, name: &FileName) -> Result<Self, MakeError> {
         let path = directory.join(name.to_string());
-        match File::open(&path) {
-            Ok(file) => Ok(Self { path, file: BufReader::new(file), line: Vec::new() }),
+        match ReplicaFile::open(&path) {
+            Ok(file) => {
+                let file = BufReader::new(file.into_reader(0));
+                Ok(Self { path, file, line: Vec::new() })
+            }
             Err(source) => Err(MakeError::Read { path, source }),
         }
     }

@@ -24,7 +24,7 @@ pub struct LogFile {
 }
 
 impl LogFile {
-    /// Its path.
+    /// Its path, in its plain form.
     #[must_use]
     pub fn path(&self) -> PathBuf {
         self.directory.join(self.name.to_string())
@@ -37,7 +37,7 @@ impl LogFile {
     pub fn keys(&self) -> Result<Keys, MakeError> {
         let mut root = self.root.clone();
         let Some(stem) = self.name.stem() else { return Ok(Keys::new(Vec::new())) };
-        let copy = Copy::read(&self.directory)?;
+        let copy = Copy::sidecars(&self.directory)?;
         Ok(keys::read(&copy, stem, None, &mut root)?.keys)
     }
 

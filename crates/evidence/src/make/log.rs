@@ -1,7 +1,6 @@
 //! One generation: the state of its log files in the time range, and the parts with records.
 
 use std::collections::BTreeSet;
-use std::fs::File;
 use std::io::Read as _;
 
 use tacho_chain::hash::Hash;
@@ -9,13 +8,14 @@ use tacho_chain::key::VerifierKey;
 use tacho_chain::proof::{SidecarWalk, Step};
 use tacho_chain::sidecar::Entries;
 use tacho_chain::verify::{Finding, State};
+use tacho_replica::ReplicaFile;
 use tacho_ship::protocol::{FileName, Stem};
 
 use super::copy::{Copy, Lengths, Lines};
 use super::extract::{Extract, merge};
 use super::keys::{self, Epochs};
 use super::{Log, MakeError, part};
-use crate::container::{Section, Writer};
+use crate::container::Writer;
 use crate::manifest::{CheckpointPart, FilePart, FindingPart, GenerationPart};
 use crate::names::{LogName, Name};
 
@@ -263,11 +263,11 @@ impl Task<'_> {
         let name = FileName::Lines(stem.clone());
         let path = self.copy.directory.join(name.to_string());
         let error = |source| MakeError::Read { path: path.clone(), source };
-        let file = File::open(&path).map_err(error)?;
+        let file = ReplicaFile::open(&path).map_err(error)?;
         writer.begin(&Name::Lines(self.name.clone(), stem.clone()))?;
         let mut buffer = vec![0; 64 << 10];
         for &(from, to) in &ranges {
-            let mut section = Section::new(&file, from, to - from);
+            let mut section = file.read_from(from).take(to - from);
             let mut left = to - from;
             while left > 0 {
                 let count = section.read(&mut buffer).map_err(error)?;

@@ -6,8 +6,7 @@
 //! again.
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::{self, Read as _, Seek as _, SeekFrom};
+use std::io::{self, Read as _};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -15,6 +14,7 @@ use std::time::{Duration, Instant};
 
 use rusqlite::params;
 use tacho_record::Line;
+use tacho_replica::ReplicaFile;
 use tacho_ship::protocol::{FileName, Origin};
 
 use super::{Raise, Rule, raise};
@@ -235,10 +235,8 @@ impl Work {
 }
 
 fn read_at(path: &std::path::Path, offset: u64, length: u64) -> io::Result<Vec<u8>> {
-    let mut file = File::open(path)?;
-    file.seek(SeekFrom::Start(offset))?;
     let mut bytes = Vec::new();
-    file.take(length).read_to_end(&mut bytes)?;
+    ReplicaFile::open(path)?.read_from(offset).take(length).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 

@@ -171,7 +171,8 @@ impl Text {
             self.value("disk_full_days", "", days as f64);
         }
         for (name, help) in [
-            ("log_bytes", "Bytes of the log, of all generations."),
+            ("log_bytes", "Bytes of the log on the disk, of all generations."),
+            ("log_plain_bytes", "Bytes of the log without compression, of all generations."),
             ("log_bytes_per_day", "Bytes of log that a day adds, as of the last 7 days."),
             ("log_needed_bytes", "Bytes that are needed when as much is removed as arrives."),
             ("retention_days", "Days for which the log is kept; 0: for ever."),
@@ -181,6 +182,7 @@ impl Text {
             for server in storage.servers.iter().filter(|it| caller.may_see(&it.server)) {
                 let value = match name {
                     "log_bytes" => Some(server.replica_bytes),
+                    "log_plain_bytes" => Some(server.plain_bytes),
                     "log_bytes_per_day" => Some(server.bytes_per_day),
                     "log_needed_bytes" => server.needed_bytes,
                     "retention_days" => Some(server.retention_days),

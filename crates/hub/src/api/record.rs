@@ -1,7 +1,6 @@
 //! `GET /api/v1/records/{server}/{seq}`: one record, its bytes in the replica, and its proof.
 
-use std::fs::File;
-use std::io::{self, BufRead as _, BufReader, Read as _, Seek as _, SeekFrom};
+use std::io::{self, BufRead as _, BufReader, Read as _};
 use std::path::Path as FilePath;
 
 use axum::Json;
@@ -14,6 +13,7 @@ use tacho_chain::proof::{SidecarWalk, Step};
 use tacho_chain::verify::{Finding, State as SealState};
 use tacho_evidence::make::{LogFile, MakeError};
 use tacho_query::literal;
+use tacho_replica::ReplicaFile;
 use tacho_ship::protocol::{Code, FileName, Origin};
 use tacho_store::ColumnKind;
 
@@ -91,8 +91,7 @@ pub async fn one(
 
 /// The line as it is in the replica, without its newline. `None`: it is too long.
 fn read_line(path: &FilePath, offset: u64) -> io::Result<Option<String>> {
-    let mut file = File::open(path)?;
-    file.seek(SeekFrom::Start(offset))?;
+    let file = ReplicaFile::open(path)?.into_reader(offset);
     let mut line = Vec::new();
     BufReader::new(file).take(LINE_BYTES_MAX).read_until(b'\n', &mut line)?;
     let is_whole = line.pop() == Some(b'\n');
@@ -185,9 +184,7 @@ fn prove(log: &LogFile, offset: u64) -> Result<Value, MakeError> {
 }
 
 fn digest(path: &FilePath, start: u64, end: u64) -> io::Result<String> {
-    let mut file = File::open(path)?;
-    file.seek(SeekFrom::Start(start))?;
-    let mut rest = file.take(end - start);
+    let mut rest = ReplicaFile::open(path)?.into_reader(start).take(end - start);
     let mut hasher = Sha256::new();
     io::copy(&mut rest, &mut hasher)?;
     Ok(hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect())

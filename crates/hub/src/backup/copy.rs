@@ -7,12 +7,15 @@ use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use tacho_chain::HUB_REMOVED_FILE;
+use tacho_replica::ENDING;
 
 use super::Copied;
 use crate::data::{DataError, make_directory};
 
 /// Bytes between two reports of the progress.
 const CHUNK_BYTES: u64 = 32 << 20;
+/// Ends the name of a log file.
+const LINES_ENDING: &str = ".jsonl";
 
 /// Copies, and counts.
 pub struct Copier<'p> {
@@ -44,17 +47,21 @@ fn is_left_out(name: &str) -> bool {
 /// missing in the copy. Tombstones of the hub are last: every file that is removed meanwhile has
 /// one in the copy. None if there is no such directory.
 fn names(directory: &Path) -> Result<Vec<String>, DataError> {
-    let entries = match std::fs::read_dir(directory) {
+    let names = match tacho_replica::names(directory) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        entries => entries.map_err(error("read", directory))?,
+        names => names.map_err(error("read", directory))?,
     };
-    let mut names = Vec::new();
-    for entry in entries {
-        let name = entry.map_err(error("read", directory))?.file_name().into_string();
-        names.extend(name.ok().filter(|name| !is_left_out(name)));
-    }
+    let mut names: Vec<String> = names.into_iter().filter(|name| !is_left_out(name)).collect();
     names.sort_by_key(|name| (name == HUB_REMOVED_FILE, !name.ends_with(".chain")));
     Ok(names)
+}
+
+/// The other form of a log file.
+fn other_form(name: &str) -> Option<String> {
+    match name.strip_suffix(ENDING) {
+        Some(plain) => Some(plain.to_owned()),
+        None => name.ends_with(LINES_ENDING).then(|| format!("{name}{ENDING}")),
+    }
 }
 
 /// Bytes of all files of a directory and of those in it. A file with several names counts once for
@@ -102,35 +109,47 @@ impl<'p> Copier<'p> {
     /// Something cannot be read or written.
     pub fn directory(&mut self, from: &Path, to: &Path) -> Result<(), DataError> {
         make_directory(to)?;
-        for name in names(from)? {
-            let (from, to) = (from.join(&name), to.join(&name));
-            match std::fs::symlink_metadata(&from) {
-                Ok(metadata) if metadata.is_dir() => self.directory(&from, &to)?,
-                Ok(metadata) if metadata.is_file() => self.file(&from, &to)?,
-                // A hub makes no other entries.
-                Ok(_) => {}
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                Err(source) => return Err(error("look at", &from)(source)),
+        let names = names(from)?;
+        for name in &names {
+            if self.entry(&from.join(name), &to.join(name))? {
+                continue;
+            }
+            // The hub may have compressed it.
+            if let Some(other) = other_form(name).filter(|other| !names.contains(other)) {
+                self.entry(&from.join(&other), &to.join(&other))?;
             }
         }
         Ok(())
     }
 
-    /// Copies a file as long as it is now.
+    /// Copies what is in a directory. `false`: it is not there any more.
+    fn entry(&mut self, from: &Path, to: &Path) -> Result<bool, DataError> {
+        match std::fs::symlink_metadata(from) {
+            Ok(metadata) if metadata.is_dir() => self.directory(from, to).map(|()| true),
+            Ok(metadata) if metadata.is_file() => self.file(from, to),
+            // A hub makes no other entries.
+            Ok(_) => Ok(true),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(source) => Err(error("look at", from)(source)),
+        }
+    }
+
+    /// Copies a file as long as it is now. `false`: it is not there.
     ///
     /// # Errors
     /// It cannot be read or written.
-    pub fn file(&mut self, from: &Path, to: &Path) -> Result<(), DataError> {
+    pub fn file(&mut self, from: &Path, to: &Path) -> Result<bool, DataError> {
         let mut options = OpenOptions::new();
         options.read(true).custom_flags(rustix::fs::OFlags::NOFOLLOW.bits().cast_signed());
         let source = match options.open(from) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
             source => source.map_err(error("open", from))?,
         };
         let metadata = source.metadata().map_err(error("look at", from))?;
         let is_shared = metadata.nlink() > 1;
         if let Some(first) = self.links.get(&id(&metadata)).filter(|_| is_shared) {
-            return std::fs::hard_link(first, to).map_err(error("make", to));
+            std::fs::hard_link(first, to).map_err(error("make", to))?;
+            return Ok(true);
         }
         let mut target = create(to, metadata.mode())?;
         let mut left = metadata.len();
@@ -151,7 +170,7 @@ impl<'p> Copier<'p> {
         if is_shared {
             self.links.insert(id(&metadata), to.to_owned());
         }
-        Ok(())
+        Ok(true)
     }
 
     /// Writes a secret.
@@ -199,6 +218,38 @@ mod tests {
         assert!(to.join("empty").exists() && !to.join(".lock").exists());
         assert_eq!(std::fs::metadata(&to).unwrap().mode() & 0o777, 0o700);
         assert_eq!(size(&from).unwrap(), 10);
+    }
+
+    /// A hub compresses files while they are copied.
+    #[test]
+    fn a_file_is_copied_in_the_form_that_is_there() {
+        let root = tempfile::tempdir().unwrap();
+        let (from, to) = (root.path().join("from"), root.path().join("to"));
+        const FILES: usize = 300;
+        let plain = |at: usize| from.join(format!("{at}.jsonl"));
+        std::fs::create_dir(&from).unwrap();
+        for at in 0..FILES {
+            std::fs::write(plain(at), format!("{at}")).unwrap();
+        }
+        let mut progress = |_| {};
+        let mut copier = Copier::new(&mut progress);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for at in (0..FILES).rev() {
+                    std::fs::write(from.join(format!("{at}.jsonl{ENDING}")), "packed").unwrap();
+                    std::fs::remove_file(plain(at)).unwrap();
+                }
+            });
+            copier.directory(&from, &to).unwrap();
+        });
+        for at in 0..FILES {
+            let [plain, packed] = ["", ENDING]
+                .map(|ending| std::fs::read_to_string(to.join(format!("{at}.jsonl{ending}"))).ok());
+            assert!(plain.is_none_or(|text| text == at.to_string()));
+            assert!(packed.as_deref().is_none_or(|text| text.is_empty() || text == "packed"));
+            let is_there = |ending: &str| to.join(format!("{at}.jsonl{ending}")).exists();
+            assert!(is_there("") || is_there(ENDING), "{at}");
+        }
     }
 
     #[test]

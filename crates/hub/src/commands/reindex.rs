@@ -10,6 +10,7 @@ use tacho_progress::Progress;
 
 use crate::cli::DataArgs;
 use crate::data::DataDirectory;
+use crate::database::Database;
 use crate::index::rebuild::so_far;
 use crate::index::{Index, query_settings};
 use crate::landing::{self, Incident, Landing};
@@ -27,6 +28,8 @@ const SHOW_EVERY: Duration = Duration::from_millis(500);
 pub fn run(args: &DataArgs, out: &mut impl Write) -> anyhow::Result<()> {
     let data = Arc::new(DataDirectory::existing(&args.directory)?);
     let _lock = data.lock()?;
+    // A later release may keep the replica in a form that this one does not read.
+    drop(Database::open(&data.database())?);
     let store = data.store();
     if let Err(error) = std::fs::remove_dir_all(&store)
         && error.kind() != std::io::ErrorKind::NotFound

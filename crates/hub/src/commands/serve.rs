@@ -21,6 +21,7 @@ use crate::api::{self, export::ExportState, session::SignIn, ship::ShipState};
 use crate::audit::{self, Audit, HUB};
 use crate::cli::ServeArgs;
 use crate::clock::now_us;
+use crate::compression::Compression;
 use crate::data::{DataDirectory, make_directory};
 use crate::database::Database;
 use crate::hub_key;
@@ -57,6 +58,7 @@ pub fn run(args: &ServeArgs) -> anyhow::Result<()> {
     settings::save_defaults(&database, args.retention_days, args.audit_days)?;
     let options = landing::Options {
         reserve_bytes: args.reserve_mib.saturating_mul(1 << 20),
+        compresses: !args.no_compression,
         ..Default::default()
     };
     make_directory(&data.audit())?;
@@ -76,7 +78,8 @@ pub fn run(args: &ServeArgs) -> anyhow::Result<()> {
         .start(Arc::clone(&data), database.clone(), landing.subscribe(), hub)
         .context("cannot start the thread of the verifier")?;
     let local = logs.iter().map(|(origin, _)| origin.clone()).collect();
-    let (storage, _retention) = keep(&data, &database, &landing, &index, &verification, local)?;
+    let (storage, _retention, _compression) =
+        keep(&data, &database, &landing, &index, &verification, local)?;
     let watched = Watched {
         landing: landing.clone(),
         verification: verification.clone(),
@@ -135,8 +138,8 @@ fn tls_of(args: &ServeArgs) -> anyhow::Result<Option<TlsAcceptor>> {
     Ok(tls)
 }
 
-/// Starts the retention, and measures what the logs need of the disk. `local`: the logs of this
-/// machine.
+/// Starts the retention and the compression, and measures what the logs need of the disk. `local`:
+/// the logs of this machine.
 fn keep(
     data: &Arc<DataDirectory>,
     database: &Database,
@@ -144,7 +147,7 @@ fn keep(
     index: &Index,
     verification: &Verification,
     local: BTreeSet<Origin>,
-) -> anyhow::Result<(Meter, Retention)> {
+) -> anyhow::Result<(Meter, Retention, Option<Compression>)> {
     let steps = Steps {
         data: Arc::clone(data),
         database: database.clone(),
@@ -155,9 +158,14 @@ fn keep(
     };
     let Steps { data, database, landing, store, .. } = &steps;
     let meter = Meter::new(Arc::clone(data), database.clone(), landing.clone(), store.clone());
+    let landing = landing.clone();
     let retention = Retention::start(steps, verification.clone(), meter.waits(), local)
         .context("cannot start the thread of the retention")?;
-    Ok((meter, retention))
+    let compresses = landing.compresses();
+    let start = || Compression::start(landing, verification.clone());
+    let compression = compresses.then(start).transpose();
+    let compression = compression.context("cannot start the thread of the compression")?;
+    Ok((meter, retention, compression))
 }
 
 async fn serve(args: &ServeArgs, state: AppState, tls: Option<TlsAcceptor>) -> anyhow::Result<()> {

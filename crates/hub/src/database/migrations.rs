@@ -130,6 +130,7 @@ pub const MIGRATIONS: &[&str] = &[
         days INTEGER NOT NULL           -- 0: for ever
     ) STRICT, WITHOUT ROWID;
 ",
+    "-- No table: log files of the replica may be compressed, which earlier releases do not read.",
 ];
 
 /// Brings the tables up to date. Two processes may do it at the same time.

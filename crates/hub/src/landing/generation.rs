@@ -12,7 +12,7 @@ use tacho_ship::protocol::FileName;
 use tacho_ship::protocol::answers::NewGeneration;
 
 use super::Refusal;
-use super::names::{UNFINISHED, files, generations, remove_unfinished};
+use super::names::{UNFINISHED, files, generations, link, remove_unfinished};
 use super::removed::Removed;
 use super::replica::{Replica, make};
 use super::space::sync_directory;
@@ -62,8 +62,7 @@ impl Replica {
             .map(|(name, offset)| (name.clone(), *offset))
             .collect();
         for name in offsets.keys() {
-            let name = name.to_string();
-            std::fs::hard_link(self.path().join(&name), unfinished.join(&name))?;
+            link(&self.path(), &unfinished, name)?;
         }
         self.link_empty_files(offsets.keys(), &unfinished)?;
         let removed = self.copy_removed(&unfinished, |name| is_shared(name, &request.file))?;

@@ -7,6 +7,7 @@
 //! | `generation` | another generation after a contradiction |
 //! | `ends` | the ends of files after a power failure |
 //! | `body` | digest and compression of a body |
+//! | [`compress`] | compresses log files that are complete |
 //! | [`removed`] | files that retention has removed |
 //! | `removal` | the steps of a removal |
 //! | `shippers` | which shippers are alive, and their heartbeats |
@@ -23,6 +24,7 @@
 //! commit of the file system's journal, which is faster than one thread that collects them.
 
 mod body;
+pub mod compress;
 mod empty;
 mod ends;
 pub mod feed;
@@ -81,12 +83,14 @@ pub struct Options {
     /// How long after the start no generation begins in an origin that was there before: every
     /// shipper that is alive has sent something by then.
     pub fork_pause: Duration,
+    /// Log files that are complete are compressed.
+    pub compresses: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
         let fork_pause = Duration::from_secs(60);
-        Self { reserve_bytes: 1 << 30, hints: Hints::default(), fork_pause }
+        Self { reserve_bytes: 1 << 30, hints: Hints::default(), fork_pause, compresses: true }
     }
 }
 
@@ -398,6 +402,12 @@ impl Landing {
     #[must_use]
     pub fn reserve_bytes(&self) -> u64 {
         self.shared.options.reserve_bytes
+    }
+
+    /// Whether log files that are complete are compressed.
+    #[must_use]
+    pub fn compresses(&self) -> bool {
+        self.shared.options.compresses
     }
 
     /// The data directory.

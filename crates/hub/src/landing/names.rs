@@ -1,9 +1,12 @@
 //! Names in the directory of an origin: its generations, and the files of each. Blocks.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::fs::File;
 use std::io;
 use std::path::Path;
 
+use tacho_replica::{ENDING, compressed_path, seekable};
 use tacho_ship::protocol::FileName;
 
 /// Begins the names of what is not complete yet. No file of a log begins like this.
@@ -31,9 +34,11 @@ pub fn generations(root: &Path) -> io::Result<Vec<u64>> {
     Ok(generations)
 }
 
-/// The files of a generation and their lengths.
+/// The files of a generation and their lengths. Of a log file that is compressed it is the length
+/// of its lines.
 pub fn files(directory: &Path) -> io::Result<BTreeMap<FileName, u64>> {
     let mut files = BTreeMap::new();
+    let mut compressed = Vec::new();
     for name in names_in(directory)? {
         if name.starts_with(UNFINISHED) {
             std::fs::remove_file(directory.join(name))?;
@@ -42,12 +47,58 @@ pub fn files(directory: &Path) -> io::Result<BTreeMap<FileName, u64>> {
             if metadata.is_file() {
                 files.insert(file, metadata.len());
             }
+        } else if let Some(Ok(file @ FileName::Lines(_))) =
+            name.strip_suffix(ENDING).map(str::parse)
+        {
+            compressed.push((file, name));
+        }
+    }
+    for (file, name) in compressed {
+        // Both forms are there after a crash, or if they contradict each other: readers take the
+        // plain one.
+        if let Entry::Vacant(entry) = files.entry(file) {
+            entry.insert(compressed_length(&directory.join(name))?);
         }
     }
     Ok(files)
 }
 
-fn names_in(directory: &Path) -> io::Result<Vec<String>> {
+/// A damaged file has no bytes: the verification reports the log file as missing, and a shipper
+/// that still has it sends it again.
+fn compressed_length(path: &Path) -> io::Result<u64> {
+    match File::open(path).and_then(|file| seekable::length(&file)) {
+        Err(error) if error.kind() == io::ErrorKind::InvalidData => Ok(0),
+        length => length,
+    }
+}
+
+/// Gives another directory a link to a file, in the form in which it is there.
+pub fn link(from: &Path, to: &Path, name: &FileName) -> io::Result<()> {
+    let [from, to] = [from, to].map(|directory| directory.join(name.to_string()));
+    match std::fs::hard_link(&from, &to) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            std::fs::hard_link(compressed_path(&from), compressed_path(&to))
+        }
+        linked => linked,
+    }
+}
+
+/// Removes a file in all of its forms.
+pub fn remove(directory: &Path, name: &FileName) -> io::Result<()> {
+    let path = directory.join(name.to_string());
+    remove_if_there(&path)?;
+    remove_if_there(&compressed_path(&path))
+}
+
+/// Removes a file that may not be there.
+pub fn remove_if_there(path: &Path) -> io::Result<()> {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+pub(super) fn names_in(directory: &Path) -> io::Result<Vec<String>> {
     let entries = match std::fs::read_dir(directory) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         entries => entries?,
@@ -55,4 +106,50 @@ fn names_in(directory: &Path) -> io::Result<Vec<String>> {
     entries
         .filter_map(|entry| entry.map(|entry| entry.file_name().into_string().ok()).transpose())
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NAME: &str = "audit-20261121T100000Z-000001.jsonl";
+
+    #[test]
+    fn a_compressed_file_has_the_length_of_its_lines() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join(NAME);
+        let name: FileName = NAME.parse().unwrap();
+        let length = || files(directory.path()).unwrap().get(&name).copied();
+        assert_eq!(length(), None);
+        let file = File::create(compressed_path(&path)).unwrap();
+        let mut writer = seekable::Writer::new(&file, 1).unwrap();
+        writer.part(b"one\ntwo\n").unwrap();
+        writer.finish().unwrap();
+        assert_eq!(length(), Some(8));
+        std::fs::write(&path, "one\n").unwrap();
+        assert_eq!(length(), Some(4), "the plain form counts");
+        std::fs::remove_file(&path).unwrap();
+        file.set_len(20).unwrap();
+        assert_eq!(length(), Some(0), "it is damaged");
+        // What a host may have in this form is no file of a replica.
+        for other in ["removed.chain.zst", "audit-20261121T100000Z-000001.chain.zst"] {
+            std::fs::write(directory.path().join(other), "x").unwrap();
+        }
+        remove(directory.path(), &name).unwrap();
+        assert_eq!(files(directory.path()).unwrap(), BTreeMap::new());
+    }
+
+    #[test]
+    fn a_link_is_to_the_form_that_is_there() {
+        let root = tempfile::tempdir().unwrap();
+        let [from, to] = ["1", "2"].map(|name| root.path().join(name));
+        for directory in [&from, &to] {
+            std::fs::create_dir(directory).unwrap();
+        }
+        let name: FileName = NAME.parse().unwrap();
+        assert!(link(&from, &to, &name).is_err());
+        std::fs::write(compressed_path(&from.join(NAME)), "x").unwrap();
+        link(&from, &to, &name).unwrap();
+        assert!(compressed_path(&to.join(NAME)).exists() && !to.join(NAME).exists());
+    }
 }

@@ -1,8 +1,8 @@
 //! The number and the time of a line, and the last line of a file that grows.
 
-use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt as _;
+
+use tacho_replica::ReplicaFile;
 
 /// How much of a line is read for its number and time.
 const HEAD_BYTES: usize = 256;
@@ -40,7 +40,7 @@ impl NewestLine {
     ///
     /// # Errors
     /// The file cannot be read, or is shorter.
-    pub fn in_file(file: &File, length: u64) -> io::Result<Option<Self>> {
+    pub fn in_file(file: &ReplicaFile, length: u64) -> io::Result<Option<Self>> {
         let Some(end) = newline_before(file, length)? else { return Ok(None) };
         let begin = newline_before(file, end)?.map_or(0, |at| at + 1);
         let mut head = vec![0; usize::try_from(end - begin).unwrap_or(HEAD_BYTES).min(HEAD_BYTES)];
@@ -50,7 +50,7 @@ impl NewestLine {
 }
 
 /// The offset of the last newline before another offset.
-fn newline_before(file: &File, before: u64) -> io::Result<Option<u64>> {
+fn newline_before(file: &ReplicaFile, before: u64) -> io::Result<Option<u64>> {
     let mut buffer = vec![0; BUFFER_BYTES];
     let mut end = before;
     while end > 0 && before - end < LINE_BYTES_MAX {
@@ -67,6 +67,8 @@ fn newline_before(file: &File, before: u64) -> io::Result<Option<u64>> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::FileExt as _;
+
     use super::*;
 
     #[test]
@@ -87,6 +89,7 @@ mod tests {
         };
         let text = line(1, 0) + &line(2, 3 << 20) + "{\"v\":1,\"seq\":3,\"ts\":\"2";
         file.write_all_at(text.as_bytes(), 0).unwrap();
+        let file = ReplicaFile::Plain(file);
         let seq =
             |length: usize| NewestLine::in_file(&file, length as u64).unwrap().map(|line| line.seq);
         let first = line(1, 0).len();

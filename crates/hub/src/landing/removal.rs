@@ -11,7 +11,7 @@ use tacho_chain::key::SecretKey;
 use tacho_chain::sidecar::{Entries, Meaning};
 use tacho_ship::protocol::{FileName, Stem};
 
-use super::names::{files, generations};
+use super::names::{files, generations, remove};
 use super::removed::{Burial, HeldFiles, Removed, stem_of};
 use super::replica::Replica;
 use super::space::sync_directory;
@@ -149,7 +149,7 @@ impl Replica {
                 Ok(())
             })?;
             for name in due {
-                std::fs::remove_file(directory.join(name.to_string()))?;
+                remove(&directory, &name)?;
                 gone.push((generation, name));
             }
             sync_directory(&directory)?;

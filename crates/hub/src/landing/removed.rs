@@ -315,7 +315,7 @@ impl Landing {
         })
     }
 
-    fn with_replica_now<T>(
+    pub(super) fn with_replica_now<T>(
         &self,
         origin: &Origin,
         call: impl FnOnce(&mut Replica) -> io::Result<T>,

@@ -2,21 +2,22 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, OpenOptions};
-use std::io::{self, Read as _, Seek as _};
+use std::io::{self, Read as _};
 use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::OFlags;
+use tacho_replica::{ReplicaFile, compressed_path};
 use tacho_ship::protocol::{
     Before, FileName, FileState, Hints, Origin, OriginState, Stored, VERSION,
 };
 
 use super::ends::Appending;
-use super::names::{UNFINISHED, files, generations, remove_unfinished};
+use super::names::{UNFINISHED, files, generations, remove_if_there, remove_unfinished};
 use super::newest_line::NewestLine;
 use super::removed::Removed;
 use super::space::{free_bytes, sync_directory};
-use super::{Incident, Landed, OriginView, Refusal, newest};
+use super::{Incident, Landed, OriginView, Refusal, compress, newest};
 use crate::data::{DataDirectory, DataError, make_directory};
 use crate::say::say;
 
@@ -51,7 +52,7 @@ pub struct Replica {
     /// Durable offsets of the files of the current generation.
     pub(super) offsets: BTreeMap<FileName, u64>,
     /// The newest one is the last.
-    handles: Vec<(FileName, File)>,
+    handles: Vec<(FileName, ReplicaFile)>,
     bytes: u64,
     /// The last line that is whole.
     newest_line: Option<NewestLine>,
@@ -72,6 +73,7 @@ impl Replica {
     pub fn open(data: &DataDirectory, origin: &Origin) -> io::Result<Self> {
         let root = data.replica().join(origin.as_str());
         remove_unfinished(&root)?;
+        compress::complete(&root)?;
         let appending = Appending::recover(&root)?;
         let generation = generations(&root)?.last().copied().unwrap_or(1);
         let mut replica = Self {
@@ -274,8 +276,9 @@ impl Replica {
             return Ok(());
         }
         let length = match self.handle(name) {
+            Err(error) if is_damaged(&error) => 0,
             Err(error) if error.kind() == io::ErrorKind::NotFound => 0,
-            file => file?.metadata()?.len(),
+            file => file?.length()?,
         };
         if length < offset {
             let (origin, file) = (self.origin.clone(), name.clone());
@@ -300,11 +303,11 @@ impl Replica {
         let (offset, generation) = (self.offset(&put.file), self.generation);
         let length = Before::length(put.offset);
         let mut bytes = vec![0; usize::try_from(length).unwrap_or_default()];
-        self.handle(&put.file)?.read_exact_at(&mut bytes, put.offset - length)?;
-        if Before::of(&bytes) != *before {
-            return Err(Refusal::Contradiction { offset, generation });
+        match self.handle(&put.file)?.read_exact_at(&mut bytes, put.offset - length) {
+            Ok(()) if Before::of(&bytes) == *before => Ok(()),
+            Err(error) if !is_damaged(&error) => Err(error.into()),
+            _ => Err(Refusal::Contradiction { offset, generation }),
         }
-        Ok(())
     }
 
     /// Whether a file has these bytes at an offset.
@@ -316,9 +319,10 @@ impl Replica {
         let mut buffer = vec![0; COMPARE_BYTES.min(bytes.len())];
         for part in bytes.chunks(COMPARE_BYTES) {
             let stored = &mut buffer[..part.len()];
-            file.read_exact_at(stored, offset)?;
-            if stored != part {
-                return Ok(false);
+            match file.read_exact_at(stored, offset) {
+                Ok(()) if stored == part => {}
+                Err(error) if !is_damaged(&error) => return Err(error),
+                _ => return Ok(false),
             }
             offset += part.len() as u64;
         }
@@ -343,7 +347,9 @@ impl Replica {
         self.make_alone(name, reserve, bytes.len() as u64)?;
         self.appending.note(&self.root, self.generation, name)?;
         let directory = self.path();
-        let file = self.handle(name)?;
+        let Some(file) = self.handle(name)?.plain() else {
+            return Err(io::Error::other(format!("{name} is compressed")).into());
+        };
         let written = cut_to(file, offset).and_then(|()| write_synced(file, offset, bytes));
         let written = written.and_then(|()| if is_new { sync_new(&directory) } else { Ok(()) });
         if let Err(error) = written {
@@ -370,8 +376,8 @@ impl Replica {
         if free_bytes(&self.root)? < needed { Err(Refusal::DiskFull) } else { Ok(()) }
     }
 
-    /// Makes a file writable: it exists, and no other generation has it. One that is shared becomes
-    /// a copy, because the other generation must stay as it is.
+    /// Makes a file writable: it exists, is plain, and no other generation has it. One that is
+    /// shared or compressed becomes a copy, because the other generation must stay as it is.
     fn make_alone(&mut self, name: &FileName, reserve: u64, more: u64) -> Result<(), Refusal> {
         let durable = self.offset(name);
         let path = self.path().join(name.to_string());
@@ -381,7 +387,7 @@ impl Replica {
             return Ok(());
         }
         let file = self.handle(name)?;
-        if file.metadata()?.nlink() <= 1 {
+        if file.plain().is_some() && file.metadata()?.nlink() <= 1 {
             return Ok(());
         }
         self.require_space(reserve, durable.saturating_add(more))?;
@@ -396,17 +402,19 @@ impl Replica {
             }
             return Err(error.into());
         }
+        // Both have the same bytes until then.
+        remove_if_there(&compressed_path(&path))?;
         sync_directory(&self.path())?;
         Ok(())
     }
 
-    fn close(&mut self, name: &FileName) {
+    pub(super) fn close(&mut self, name: &FileName) {
         self.handles.retain(|(other, _)| other != name);
     }
 
-    /// The file, open for reading and writing. Other generations may have it, too, and it may be
-    /// longer than its durable offset.
-    fn handle(&mut self, name: &FileName) -> io::Result<&File> {
+    /// The file, open for reading and, if it is plain, for writing. Other generations may have it,
+    /// too, and it may be longer than its durable offset.
+    fn handle(&mut self, name: &FileName) -> io::Result<&ReplicaFile> {
         let known = self.handles.iter().position(|(other, _)| other == name);
         let handle = known.map(|at| self.handles.remove(at));
         // Another program may have removed it.
@@ -415,7 +423,10 @@ impl Replica {
         {
             self.handles.push(handle);
         } else {
-            let file = options().open(self.path().join(name.to_string()))?;
+            let path = self.path().join(name.to_string());
+            let file = ReplicaFile::open_with(&path, &options())?;
+            // A compressed file keeps 1 MiB of its content, and nothing is appended to it.
+            self.handles.retain(|(_, other)| other.plain().is_some());
             if self.handles.len() >= HANDLES_MAX {
                 self.handles.remove(0);
             }
@@ -428,6 +439,11 @@ impl Replica {
     }
 }
 
+/// A compressed file is not as the hub has written it. What was acknowledged is not there any more.
+fn is_damaged(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::InvalidData
+}
+
 pub(super) fn options() -> OpenOptions {
     let mut options = OpenOptions::new();
     options.read(true).write(true).mode(0o600);
@@ -437,18 +453,14 @@ pub(super) fn options() -> OpenOptions {
 
 /// An empty file. What was there has no durable bytes, and may belong to another generation.
 fn open_new(path: &Path) -> io::Result<()> {
-    match std::fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
+    remove_if_there(path)?;
     options().create_new(true).open(path).map(drop)
 }
 
 /// The first bytes of a file in another one, on the disk.
-fn copy_synced(mut file: &File, bytes: u64, copy: &Path) -> io::Result<()> {
-    file.rewind()?;
+fn copy_synced(file: &ReplicaFile, bytes: u64, copy: &Path) -> io::Result<()> {
     let mut target = options().create(true).truncate(true).open(copy)?;
-    let copied = io::copy(&mut file.take(bytes), &mut target)?;
+    let copied = io::copy(&mut file.read_from(0).take(bytes), &mut target)?;
     if copied != bytes {
         return Err(io::ErrorKind::UnexpectedEof.into());
     }

@@ -9,6 +9,7 @@ use tacho_chain::hash::Hash;
 use tacho_chain::hub_tombstone::{HubTombstone, RemovedPart};
 use tacho_chain::sidecar::{Entries, Meaning};
 use tacho_chain::verify::State;
+use tacho_replica::ReplicaFile;
 use tacho_ship::protocol::{BEFORE_BYTES, FileName, Origin, Stem};
 
 use crate::landing::NewestLine;
@@ -115,9 +116,9 @@ impl Due {
 /// Reads a file once, `limit` bytes at most. One that is not there has no bytes.
 fn part(path: &Path, limit: u64, each: &mut dyn FnMut(&[u8])) -> io::Result<RemovedPart> {
     let nothing = RemovedPart { bytes: 0, digest: Hash::of(b""), end: Hash::of(b"") };
-    let mut file = match File::open(path) {
+    let mut file = match ReplicaFile::open(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(nothing),
-        file => file?.take(limit),
+        file => file?.into_reader(0).take(limit),
     };
     let end_bytes = usize::try_from(BEFORE_BYTES).unwrap_or(usize::MAX);
     let (mut hasher, mut bytes, mut end) = (Sha256::new(), 0, Vec::new());

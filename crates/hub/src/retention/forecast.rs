@@ -17,8 +17,10 @@ pub struct Span {
     pub from_us: i64,
     /// Time of the last record.
     pub to_us: i64,
-    /// Bytes of all its copies.
+    /// Bytes of all its copies on the disk.
     pub bytes: u64,
+    /// The same when it is complete, and compressed.
+    pub later_bytes: u64,
 }
 
 /// A log.
@@ -67,7 +69,8 @@ impl Growth {
 
     /// Bytes of the log with their share of the index.
     fn with_index(&self, bytes: u64) -> u64 {
-        let replica = u128::from(self.replica_bytes().max(1));
+        let replica: u64 = self.files.iter().map(|file| file.later_bytes).sum();
+        let replica = u128::from(replica.max(1));
         let index = u128::from(bytes) * u128::from(self.index_bytes) / replica;
         bytes.saturating_add(u64::try_from(index).unwrap_or(u64::MAX))
     }
@@ -88,7 +91,7 @@ impl Growth {
             let end_us = file.to_us.saturating_add(DAY_US.saturating_mul(days));
             let day = end_us.saturating_sub(now_us).max(0) / DAY_US;
             if let Some(day) = usize::try_from(day).ok().and_then(|day| removed.get_mut(day)) {
-                *day = day.saturating_add(self.with_index(file.bytes));
+                *day = day.saturating_add(self.with_index(file.later_bytes));
             }
         }
     }
@@ -97,7 +100,7 @@ impl Growth {
 impl Span {
     /// The part of its bytes behind a time, if they came evenly.
     fn bytes_since(&self, from_us: i64) -> u128 {
-        let bytes = u128::from(self.bytes);
+        let bytes = u128::from(self.later_bytes);
         if self.from_us >= from_us {
             return bytes;
         }
@@ -139,6 +142,7 @@ mod tests {
             from_us: NOW_US - (age + 1) * DAY_US,
             to_us: NOW_US - age * DAY_US,
             bytes: 10 * MB,
+            later_bytes: 10 * MB,
         };
         Growth { files: (0..files).rev().map(file).collect(), index_bytes: 0, days }
     }
@@ -150,13 +154,29 @@ mod tests {
         assert_eq!(log(0, 0).bytes_per_day(NOW_US), 0);
         // A log that has been quiet for 3 of 7 days, and a log that is an hour old.
         assert_eq!(log(30, 0).bytes_per_day(NOW_US + 3 * DAY_US), 40 * MB / 7);
-        let new = Span { from_us: NOW_US - DAY_US / 24, to_us: NOW_US, bytes: MB };
+        let span = |from_us, bytes| Span { from_us, to_us: NOW_US, bytes, later_bytes: bytes };
+        let new = span(NOW_US - DAY_US / 24, MB);
         let new = Growth { files: vec![new], ..Growth::default() };
         assert_eq!(new.bytes_per_day(NOW_US), MB);
         // One old file that reaches into the week.
-        let long = Span { from_us: NOW_US - 70 * DAY_US, to_us: NOW_US, bytes: 70 * MB };
+        let long = span(NOW_US - 70 * DAY_US, 70 * MB);
         let long = Growth { files: vec![long], ..Growth::default() };
         assert_eq!(long.bytes_per_day(NOW_US), MB);
+    }
+
+    /// The file that grows is still plain, and says nothing about a day.
+    #[test]
+    fn files_count_as_they_will_be_when_they_are_compressed() {
+        let mut log = log(30, 10);
+        for file in &mut log.files {
+            file.bytes = 2 * MB;
+            file.later_bytes = 2 * MB;
+        }
+        let newest = log.files.last_mut().unwrap();
+        newest.bytes = 20 * MB;
+        assert_eq!(log.replica_bytes(), 78 * MB);
+        assert_eq!(log.bytes_per_day(NOW_US), 2 * MB);
+        assert_eq!(log.needed_bytes(NOW_US), Some(20 * MB));
     }
 
     #[test]

@@ -4,11 +4,11 @@
 //! that is not due, or cannot be removed yet, ends the search: so a clock that was set back for a
 //! while removes nothing early.
 
-use std::fs::File;
-use std::io::{self, Read as _, Seek as _, SeekFrom};
+use std::io::{self, Read as _};
 use std::path::Path;
 
 use tacho_chain::verify::State;
+use tacho_replica::ReplicaFile;
 use tacho_ship::protocol::{FileName, Origin, Stem};
 use tacho_store::Position;
 
@@ -196,8 +196,8 @@ pub fn begin_us(stem: &Stem) -> i64 {
 /// # Errors
 /// The file cannot be read.
 pub fn has_line(directory: &Path, stem: &Stem, offset: u64) -> io::Result<bool> {
-    let mut file = File::open(directory.join(FileName::Lines(stem.clone()).to_string()))?;
-    file.seek(SeekFrom::Start(offset))?;
+    let path = directory.join(FileName::Lines(stem.clone()).to_string());
+    let mut file = ReplicaFile::open(&path)?.into_reader(offset);
     let mut buffer = vec![0; 64 << 10];
     loop {
         let count = match file.read(&mut buffer) {

@@ -1,14 +1,15 @@
 //! What the logs need of the disk, now and later.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::File;
+use std::fs::Metadata;
 use std::io::{self, Read as _};
 use std::os::unix::fs::MetadataExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
+use tacho_replica::{ReplicaFile, stored};
 use tacho_ship::protocol::{FileName, Origin, Stem};
 use tacho_store::Store;
 
@@ -20,7 +21,7 @@ use crate::clock::{now_us, rfc3339};
 use crate::data::DataDirectory;
 use crate::database::Database;
 use crate::landing::NewestLine;
-use crate::landing::removed::HeldFiles;
+use crate::landing::removed::{Held, HeldFiles};
 use crate::landing::{Landing, free_bytes};
 
 /// How much of a line has its time.
@@ -57,8 +58,10 @@ pub struct Storage {
 pub struct ServerStorage {
     /// The server.
     pub server: Origin,
-    /// Bytes of all generations.
+    /// Bytes of all generations on the disk.
     pub replica_bytes: u64,
+    /// The same without compression.
+    pub plain_bytes: u64,
     /// Its part of the index, by its part of the records.
     pub index_bytes: u64,
     /// Bytes of log that a day adds.
@@ -156,13 +159,15 @@ impl Shared {
             let totals = snapshot.origins().get(origin.as_str());
             let own = u128::from(totals.map_or(0, |totals| totals.records));
             let index = u128::from(index_bytes) * own / u128::from(records.max(1));
+            let (files, plain_bytes) = self.spans(&origin, &held).map_err(error)?;
             let log = Growth {
-                files: self.spans(&origin, &held).map_err(error)?,
+                files,
                 index_bytes: u64::try_from(index).unwrap_or(u64::MAX),
                 days: settings.days(&origin),
             };
             servers.push(ServerStorage {
                 replica_bytes: log.replica_bytes(),
+                plain_bytes,
                 index_bytes: log.index_bytes,
                 bytes_per_day: log.bytes_per_day(now_us),
                 oldest_record_ts: self.oldest(&origin, &held),
@@ -198,9 +203,9 @@ impl Shared {
         RetentionError::Disk { path: self.data.path().to_owned(), source }
     }
 
-    /// The files with the times of their records.
-    fn spans(&self, origin: &Origin, held: &HeldFiles) -> io::Result<Vec<Span>> {
-        let mut spans = Vec::new();
+    /// The files with the times of their records, and their bytes without compression.
+    fn spans(&self, origin: &Origin, held: &HeldFiles) -> io::Result<(Vec<Span>, u64)> {
+        let (mut spans, mut sizes) = (Vec::new(), Vec::new());
         let mut before_us = None;
         for (stem, copies) in held {
             let begin_us = begin_us(stem);
@@ -210,12 +215,21 @@ impl Shared {
             });
             let to_us = newest.max().filter(|us| *us > 0).unwrap_or(begin_us);
             let from_us = before_us.unwrap_or(begin_us).min(to_us);
-            let generations = copies.keys().map(|number| self.data.generation(origin, *number));
-            let bytes = generations.map(|directory| (directory, stem));
-            spans.push(Span { from_us, to_us, bytes: disk_bytes(bytes)? });
+            let copies = copies.iter().map(|(number, held)| {
+                let directory = self.data.generation(origin, *number);
+                (directory, *held)
+            });
+            let size = Size::of(copies, stem)?;
+            spans.push(Span { from_us, to_us, bytes: size.bytes(), later_bytes: 0 });
+            sizes.push(size);
             before_us = Some(to_us);
         }
-        Ok(spans)
+        let compressed = if self.landing.compresses() { compressed(&sizes) } else { (1, 1) };
+        for (span, size) in spans.iter_mut().zip(&sizes) {
+            span.later_bytes = size.later_bytes(compressed);
+        }
+        let plain_bytes = sizes.iter().map(|size| size.chain + size.plain + size.lines).sum();
+        Ok((spans, plain_bytes))
     }
 
     /// Time of the first record of the oldest file that has one.
@@ -232,26 +246,114 @@ fn segment_bytes(info: &tacho_store::SegmentInfo) -> u64 {
     info.bytes + info.rollup_bytes.iter().flatten().sum::<u64>()
 }
 
-/// Bytes of a log file in some directories. A copy that generations share counts once.
-fn disk_bytes<'a>(copies: impl Iterator<Item = (std::path::PathBuf, &'a Stem)>) -> io::Result<u64> {
-    let (mut seen, mut bytes) = (BTreeSet::new(), 0);
-    for (directory, stem) in copies {
-        for name in [FileName::Lines(stem.clone()), FileName::Chain(stem.clone())] {
-            match directory.join(name.to_string()).symlink_metadata() {
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                file => {
-                    let file = file?;
-                    bytes += if seen.insert(file.ino()) { file.len() } else { 0 };
+/// Bytes of the copies of a log file. One that generations share counts once.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Size {
+    /// Sidecars.
+    chain: u64,
+    /// Lines that are not compressed.
+    plain: u64,
+    /// Lines that are compressed, on the disk, and without compression.
+    compressed: u64,
+    lines: u64,
+}
+
+impl Size {
+    fn of(copies: impl Iterator<Item = (PathBuf, Held)>, stem: &Stem) -> io::Result<Self> {
+        let (mut seen, mut size) = (BTreeSet::new(), Self::default());
+        for (directory, held) in copies {
+            let lines = directory.join(FileName::Lines(stem.clone()).to_string());
+            let chain = directory.join(FileName::Chain(stem.clone()).to_string());
+            if let Some((inode, bytes)) = disk_bytes(chain.symlink_metadata())? {
+                size.chain += if seen.insert(inode) { bytes } else { 0 };
+            }
+            if let Some((inode, bytes)) = disk_bytes(stored(&lines))?
+                && seen.insert(inode)
+            {
+                // It may have been compressed since the lengths were read.
+                match held.lines {
+                    Some(length) if length > bytes => {
+                        size.compressed += bytes;
+                        size.lines += length;
+                    }
+                    _ => size.plain += bytes,
                 }
             }
         }
+        Ok(size)
     }
-    Ok(bytes)
+
+    fn bytes(&self) -> u64 {
+        self.chain + self.plain + self.compressed
+    }
+
+    /// When all of it is compressed, as so many bytes are to so many without compression.
+    fn later_bytes(&self, (compressed, lines): (u64, u64)) -> u64 {
+        let plain = u128::from(self.plain) * u128::from(compressed) / u128::from(lines.max(1));
+        self.chain + self.compressed + u64::try_from(plain).unwrap_or(u64::MAX)
+    }
+}
+
+/// Bytes of all compressed files, and without compression. As they are, if there is none.
+fn compressed(sizes: &[Size]) -> (u64, u64) {
+    let sum = |part: fn(&Size) -> u64| sizes.iter().map(part).sum::<u64>();
+    match (sum(|size| size.compressed), sum(|size| size.lines)) {
+        (0, _) => (1, 1),
+        sums => sums,
+    }
+}
+
+/// The inode and the bytes of a file that may not be there.
+fn disk_bytes(file: io::Result<Metadata>) -> io::Result<Option<(u64, u64)>> {
+    match file {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        file => file.map(|file| Some((file.ino(), file.len()))),
+    }
 }
 
 /// The time of the first line of a file, µs since 1970-01-01 UTC.
 fn first_us(path: &Path) -> Option<i64> {
     let mut head = Vec::new();
-    File::open(path).ok()?.take(HEAD_BYTES).read_to_end(&mut head).ok()?;
+    let file = ReplicaFile::open(path).ok()?;
+    file.read_from(0).take(HEAD_BYTES).read_to_end(&mut head).ok()?;
     NewestLine::of(&head)?.ts_us()
+}
+
+#[cfg(test)]
+mod tests {
+    use tacho_replica::{compressed_path, seekable};
+
+    use super::*;
+
+    #[test]
+    fn compressed_files_count_with_both_of_their_lengths() {
+        let root = tempfile::tempdir().unwrap();
+        let stem: Stem = "audit-20261121T100000Z-000001".parse().unwrap();
+        let [one, two] = ["1", "2"].map(|name| root.path().join(name));
+        for directory in [&one, &two] {
+            std::fs::create_dir(directory).unwrap();
+        }
+        let lines = one.join(format!("{stem}.jsonl"));
+        std::fs::write(&lines, [b'x'; 1000]).unwrap();
+        std::fs::write(one.join(format!("{stem}.chain")), [b'x'; 30]).unwrap();
+        let held = Held { lines: Some(1000), chain: Some(30) };
+        let of = || {
+            let copies = [&one, &two].map(|directory| (directory.clone(), held));
+            Size::of(copies.into_iter(), &stem).unwrap()
+        };
+        let plain = Size { chain: 30, plain: 1000, ..Size::default() };
+        assert_eq!(of(), plain);
+        let mut writer = seekable::Writer::new(Vec::new(), 1).unwrap();
+        writer.part(&[b'x'; 1000]).unwrap();
+        let packed = writer.finish().unwrap();
+        std::fs::write(compressed_path(&lines), &packed).unwrap();
+        std::fs::hard_link(compressed_path(&lines), two.join(format!("{stem}.jsonl.zst"))).unwrap();
+        std::fs::remove_file(&lines).unwrap();
+        let bytes = packed.len() as u64;
+        let size = Size { chain: 30, plain: 0, compressed: bytes, lines: 1000 };
+        assert_eq!(of(), size, "generations share it");
+        assert_eq!(size.bytes(), 30 + bytes);
+        assert_eq!(plain.later_bytes(compressed(&[plain, size])), 30 + bytes);
+        assert_eq!(plain.later_bytes(compressed(&[plain])), 1030);
+    }
 }

@@ -143,6 +143,12 @@ impl Seal {
         }
     }
 
+    /// The newest log file with a seal that was read, without its ending: all before it are final.
+    #[must_use]
+    pub fn newest_sealed(&self) -> Option<&str> {
+        self.sealed_stem.as_deref()
+    }
+
     /// What was found in a log file that has such lengths. `None`: it is not known yet.
     #[must_use]
     pub fn state_of(&self, stem: &Stem, held: Held) -> Option<State> {

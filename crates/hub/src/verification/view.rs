@@ -1,14 +1,14 @@
 //! A generation of a replica, as the verifier sees it: files up to the offsets that are durable.
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::{self, BufReader, Read, Seek as _, SeekFrom};
+use std::io::{self, BufReader, Read};
 use std::path::PathBuf;
 
 use tacho_chain::HUB_REMOVED_FILE;
 use tacho_chain::key::VerifierKey;
 use tacho_chain::sidecar::{Entries, Meaning};
 use tacho_chain::verify::{Directory, GrowingDirectory, Sealed};
+use tacho_replica::ReplicaFile;
 use tacho_ship::protocol::FileName;
 
 /// One moment of a generation.
@@ -106,8 +106,7 @@ impl GrowingDirectory for View<'_> {
             // With a number of the operating system: not a fault of the content.
             return Err(io::Error::from(rustix::io::Errno::NOENT));
         }
-        let mut file = File::open(self.directory.join(name))?;
-        file.seek(SeekFrom::Start(offset))?;
+        let file = ReplicaFile::open(&self.directory.join(name))?.into_reader(offset);
         Ok(Box::new(file.take(length.saturating_sub(offset))))
     }
 

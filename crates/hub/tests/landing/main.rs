@@ -1,6 +1,7 @@
 //! The protocol of shipping, request by request: `docs/specs/ship.md`.
 
 mod bench;
+mod compression;
 #[path = "../../../chain/tests/support/mod.rs"]
 #[expect(dead_code, reason = "the support of another crate's tests")]
 mod recorder;

@@ -14,18 +14,18 @@ use crate::hub::{Hub, Shipping, assert_same};
 use crate::recorder::Recorder;
 use crate::shipping::Log;
 
-fn backup(hub: &Hub, output: &Path) -> Output {
+pub fn backup(hub: &Hub, output: &Path) -> Output {
     hub.command("backup", &["--output", output.to_str().unwrap()])
 }
 
 /// A hub in another directory, as the guide says.
-fn restore(from: &Path) -> Hub {
+pub fn restore(from: &Path, options: &[&str]) -> Hub {
     let mut hub = Hub::start();
     assert_eq!(hub.stop(), Some(0));
     let data = hub.data.path();
     std::fs::remove_dir_all(data).unwrap();
     assert!(Command::new("cp").arg("-a").arg(from).arg(data).status().unwrap().success());
-    hub.spawn(&[]);
+    hub.spawn(options);
     hub
 }
 
@@ -71,7 +71,7 @@ fn a_restored_hub_gets_the_rest_from_the_host() {
     Shipping::start(&hub, log.path(), "db1", true).finish();
     wait(&hub, 45);
 
-    let restored = restore(&path);
+    let restored = restore(&path, &[]);
     wait(&restored, 20);
     // The token of the first hub is valid.
     assert_eq!(records(&restored, &token).as_array().unwrap().len(), 20);
@@ -167,7 +167,7 @@ fn a_backup_of_a_busy_hub_fits_together() {
     log.recorder.stop();
     log.save();
     for round in 0..ROUNDS {
-        let restored = restore(&path(round));
+        let restored = restore(&path(round), &[]);
         let (verdict, said) = Shipping::start(&restored, log.path(), "db1", true).finish();
         assert_eq!(verdict.problem_count, 0, "round {round}: {said}");
         wait_until_proven(&restored, &token, log.recorder.seq);

@@ -35,7 +35,7 @@ fn export(hub: &Hub, query: &str, token: &str) -> (u16, Vec<u8>) {
     post(hub, &format!("/api/v1/export{query}"), &headers)
 }
 
-fn check_file(path: &Path, root: &VerifierKey, hub: &Hub) -> Report {
+pub fn check_file(path: &Path, root: &VerifierKey, hub: &Hub) -> Report {
     let public = std::fs::read_to_string(hub.data.path().join("hub.pub")).unwrap();
     let hub_key = Some(public.trim().parse().unwrap());
     let options = Options { keys: vec![root.clone()], hub_key };

@@ -1,5 +1,6 @@
 //! A hub as a process, and shippers to it.
 
+use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
@@ -9,6 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
 use tacho_logdir::read::content::Access;
+use tacho_replica::{ENDING, ReplicaFile};
 use tacho_ship::hub::{Client, ClientOptions, Options, Shipper, Verdict};
 use tacho_ship::protocol::Activity;
 
@@ -263,15 +265,37 @@ impl Shipping {
     }
 }
 
+/// The files of a replica as they have landed: the hub may have compressed them since.
+pub fn landed(replica: &Path) -> BTreeMap<String, Vec<u8>> {
+    let mut files = BTreeMap::new();
+    for name in tacho_replica::names(replica).unwrap() {
+        let name = name.strip_suffix(ENDING).unwrap_or(&name);
+        if name.starts_with('.') {
+            continue;
+        }
+        match ReplicaFile::open(&replica.join(name)) {
+            // Retention has removed it.
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+            file => {
+                let mut bytes = Vec::new();
+                file.unwrap().read_from(0).read_to_end(&mut bytes).unwrap();
+                files.insert(name.to_owned(), bytes);
+            }
+        }
+    }
+    files
+}
+
 /// Every file of the log that is shipped has the same bytes in the replica.
 pub fn assert_same(log: &Path, replica: &Path) {
     let mut count = 0;
+    let landed = landed(replica);
     for entry in std::fs::read_dir(log).unwrap() {
         let name = entry.unwrap().file_name();
         let text = name.to_str().unwrap();
         if text.ends_with(".jsonl") || text.ends_with(".chain") {
-            let (here, there) = (std::fs::read(log.join(&name)).unwrap(), replica.join(&name));
-            let there = std::fs::read(there).unwrap_or_default();
+            let here = std::fs::read(log.join(&name)).unwrap();
+            let there = landed.get(text).cloned().unwrap_or_default();
             assert!(here == there, "{text}: {} bytes, {} at the hub", here.len(), there.len());
             count += 1;
         }

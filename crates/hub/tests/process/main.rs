@@ -2,6 +2,7 @@
 
 mod audit;
 mod backup;
+mod compression;
 mod crowd;
 mod examples;
 mod export;

@@ -7,15 +7,16 @@ use serde_json::{Value, json};
 use tacho_chain::entry::CheckpointReason;
 use tacho_chain::key::VerifierKey;
 use tacho_chain::verify::{self, Options, Report, State};
+use tacho_replica::stored;
 
-use crate::hub::{Hub, Shipping};
+use crate::hub::{Hub, Shipping, landed};
 use crate::recorder::{Dir, Recorder, log, sidecar};
 use crate::search::request;
 use crate::shipping::Log;
 
 /// How long anything may take on a loaded machine.
 const PATIENCE: Duration = Duration::from_secs(120);
-const LINES: u64 = 5;
+pub const LINES: u64 = 5;
 
 fn line(seq: u64) -> String {
     let (day, second) = (1 + seq / 60, seq % 60);
@@ -26,7 +27,7 @@ fn line(seq: u64) -> String {
 }
 
 /// A log of 2020 with so many files.
-fn old_log(files: u64) -> Log {
+pub fn old_log(files: u64) -> Log {
     let mut recorder = Recorder::new(1);
     for file in 0..files {
         if file > 0 {
@@ -62,7 +63,7 @@ fn seqs(hub: &Hub, token: &str) -> Vec<u64> {
     records.iter().filter_map(|record| record["seq"].as_u64()).collect()
 }
 
-fn server(hub: &Hub, token: &str) -> Value {
+pub fn server(hub: &Hub, token: &str) -> Value {
     let (_, body) = request(hub, "GET /api/v1/servers", token, b"").unwrap_or_default();
     let servers: Value = serde_json::from_str(&body).unwrap_or_default();
     let servers = servers.as_array().cloned().unwrap_or_default();
@@ -70,7 +71,7 @@ fn server(hub: &Hub, token: &str) -> Value {
 }
 
 /// Everything is verified and in searches, from `first` on.
-fn wait_for(hub: &Hub, token: &str, first: u64, last: u64) {
+pub fn wait_for(hub: &Hub, token: &str, first: u64, last: u64) {
     wait(|| {
         let (state, found) = (server(hub, token), seqs(hub, token));
         let is_verified = state["verified_to_seq"] == last && state["seal"] == "sealed";
@@ -87,34 +88,29 @@ pub fn set_days(hub: &Hub, days: u64) {
     assert!(output.status.success(), "{output:?}");
 }
 
-fn wait_until_removed(replica: &Path, numbers: std::ops::RangeInclusive<u32>) {
+pub fn wait_until_removed(replica: &Path, numbers: std::ops::RangeInclusive<u32>) {
     wait(|| {
         let names = numbers.clone().flat_map(|number| [log(number), sidecar(number)]);
-        match names.into_iter().find(|name| replica.join(name).exists()) {
+        match names.into_iter().find(|name| stored(&replica.join(name)).is_ok()) {
             None => Ok(()),
             Some(name) => Err(format!("{name} is still there")),
         }
     });
 }
 
-fn verify_replica(replica: &Path, root: &VerifierKey, hub_keys: Vec<VerifierKey>) -> Report {
-    let mut dir = Dir::default();
-    for entry in std::fs::read_dir(replica).unwrap() {
-        let entry = entry.unwrap();
-        let name = entry.file_name().into_string().unwrap();
-        dir.0.insert(name, std::fs::read(entry.path()).unwrap());
-    }
+pub fn verify_replica(replica: &Path, root: &VerifierKey, hub_keys: Vec<VerifierKey>) -> Report {
+    let dir = Dir(landed(replica));
     let options = Options { keys: vec![root.clone()], hub_keys, expect: None };
     verify::verify(&dir, &options, &mut |_| {}).unwrap()
 }
 
-fn hub_key(hub: &Hub) -> VerifierKey {
+pub fn hub_key(hub: &Hub) -> VerifierKey {
     let text = std::fs::read_to_string(hub.data.path().join("hub.pub")).unwrap();
     text.trim().parse().unwrap()
 }
 
 /// Alerts that say that something of a log is missing or changed.
-fn alerts(hub: &Hub, token: &str) -> Vec<String> {
+pub fn alerts(hub: &Hub, token: &str) -> Vec<String> {
     let (_, body) = request(hub, "GET /api/v1/alerts", token, b"").unwrap();
     let alerts: Value = serde_json::from_str(&body).unwrap();
     let bad = ["gap", "seal_broken", "replica_cut", "contradiction", "fork", "tampered"];
@@ -155,7 +151,9 @@ fn what_is_left_of_a_log_still_verifies() {
     // The shipper still has all files, and is asked for none of them.
     let (verdict, said) = Shipping::start(&hub, log.path(), "db1", true).finish();
     assert_eq!(verdict.problem_count, 0, "{said}");
-    assert!(!replica.join(crate::recorder::log(1)).exists() && !hub.replica("db1", 2).exists());
+    assert!(
+        stored(&replica.join(crate::recorder::log(1))).is_err() && !hub.replica("db1", 2).exists()
+    );
     // A hub that reads everything again finds nothing missing.
     hub.stop();
     hub.spawn(&[]);
@@ -233,7 +231,7 @@ fn a_removal_is_completed_after_kill_9() {
     set_days(&hub, 30);
     for _ in 0..4 {
         let before = length();
-        let is_done = || !replica.join(crate::recorder::log(FILES as u32 - 1)).exists();
+        let is_done = || stored(&replica.join(crate::recorder::log(FILES as u32 - 1))).is_err();
         wait(|| if length() > before || is_done() { Ok(()) } else { Err("no tombstone".into()) });
         hub.kill();
         hub.spawn(&[]);
@@ -249,7 +247,7 @@ fn a_removal_is_completed_after_kill_9() {
 /// A log that was changed is not removed before its alert is acknowledged.
 #[test]
 fn evidence_of_a_change_is_kept() {
-    let mut hub = Hub::start_with(&["--retention-days", "0"]);
+    let mut hub = Hub::start_with(&["--retention-days", "0", "--no-compression"]);
     let log = old_log(3);
     let auditor = hub.token(&["--role", "auditor"]);
     Shipping::start(&hub, log.path(), "db1", true).finish();

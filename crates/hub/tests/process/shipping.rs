@@ -10,7 +10,7 @@ use serde_json::Value;
 use tacho_chain::entry::CheckpointReason;
 use tacho_chain::verify::{self, Options, State};
 
-use crate::hub::{Hub, Shipping, assert_same};
+use crate::hub::{Hub, Shipping, assert_same, landed};
 use crate::receiver;
 use crate::recorder::{Dir, Recorder, sealed};
 
@@ -47,12 +47,7 @@ impl Log {
 
     /// What `tacho verify` says about a replica of it.
     pub fn verify(&self, replica: &Path) -> verify::Report {
-        let mut dir = Dir::default();
-        for entry in std::fs::read_dir(replica).unwrap() {
-            let entry = entry.unwrap();
-            let name = entry.file_name().into_string().unwrap();
-            dir.0.insert(name, std::fs::read(entry.path()).unwrap());
-        }
+        let dir = Dir(landed(replica));
         let options = Options { keys: vec![self.recorder.root.clone()], ..Default::default() };
         verify::verify(&dir, &options, &mut |_| {}).unwrap()
     }
@@ -207,7 +202,7 @@ fn a_log_is_verified_while_it_arrives() {
 /// them.
 #[test]
 fn a_log_that_ends_with_a_rotation_is_not_broken() {
-    let mut hub = Hub::start();
+    let mut hub = Hub::start_with(&["--no-compression"]);
     let token = hub.token(&["--role", "viewer"]);
     for (server, has_next) in [("db1", true), ("db2", false)] {
         let mut recorder = Recorder::new(1);

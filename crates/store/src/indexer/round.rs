@@ -1,8 +1,9 @@
 //! One round: new lines of all files, one segment.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::File;
 use std::path::PathBuf;
+
+use tacho_replica::ReplicaFile;
 
 use super::Pending;
 use crate::catalogue::{FileKey, OriginTotals, Position};
@@ -96,7 +97,7 @@ impl Round<'_> {
             return Ok(position.offset);
         }
         let path = &pending.path;
-        let file = File::open(path).map_err(StoreError::io(path))?;
+        let file = ReplicaFile::open(path).map_err(StoreError::io(path))?;
         let bytes = read_lines(&file, position.offset, pending.durable, share)
             .map_err(StoreError::io(path))?;
         let same = Predecessors::of(path, key.generation)

@@ -108,9 +108,13 @@ fn storage() -> Value {
     let needed = "bytes that are needed when as much is removed as arrives; null: never the case";
     let server = object([
         ("server", text("name of the server")),
-        ("replica_bytes", number("bytes of its log, of all generations")),
+        ("replica_bytes", number("bytes of its log on the disk, of all generations")),
+        ("plain_bytes", number("the same without compression")),
         ("index_bytes", number("its part of the index, by its part of the records")),
-        ("bytes_per_day", number("bytes of log that a day adds, as of the last 7 days")),
+        (
+            "bytes_per_day",
+            number("bytes of log that a day adds on the disk, as of the last 7 days"),
+        ),
         ("oldest_record_ts", nullable(time("time of the oldest record"))),
         ("retention_days", number("days for which its log is kept; 0: for ever")),
         ("retention_is_default", flag("it is that with which the hub was started")),

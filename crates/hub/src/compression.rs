@@ -1,0 +1,248 @@
+//! The thread that compresses log files of the replica that are complete, one at a time.
+//!
+//! A file is complete when the verification has read all of it, and a later file of the log. The
+//! thread takes at most half of a core, and less if others need it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use tacho_ship::protocol::{FileName, Origin, Stem};
+
+use crate::landing::compress::{Outcome, Step};
+use crate::landing::removed::HeldFiles;
+use crate::landing::{Landing, OriginView};
+use crate::say::say;
+use crate::verification::{Seal, SealState, Verification};
+
+/// Time between two looks for files that have been completed.
+const TICK: Duration = Duration::from_secs(1);
+/// Time before a file is tried again that could not be compressed.
+const RETRY: Duration = Duration::from_secs(60);
+/// The thread never pauses longer between two parts of a file.
+const PAUSE_MAX: Duration = Duration::from_millis(100);
+/// The thread yields to all others.
+const NICE: i32 = 19;
+
+/// The thread, until it is dropped.
+pub struct Compression {
+    stop: Sender<()>,
+    stopping: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Compression {
+    /// Starts the thread.
+    ///
+    /// # Errors
+    /// There can be no more threads.
+    pub fn start(landing: Landing, verification: Verification) -> io::Result<Self> {
+        let (stop, stopped) = channel();
+        let stopping: Arc<AtomicBool> = Arc::default();
+        let mut work = Work {
+            landing,
+            verification,
+            stopping: Arc::clone(&stopping),
+            seen: BTreeMap::new(),
+            plain: BTreeSet::new(),
+            retry_at: None,
+            said: String::new(),
+        };
+        let thread = std::thread::Builder::new().name("compression".to_owned());
+        let thread = thread.spawn(move || work.run(&stopped))?;
+        Ok(Self { stop, stopping, thread: Some(thread) })
+    }
+}
+
+impl Drop for Compression {
+    fn drop(&mut self) {
+        self.stopping.store(true, Ordering::Relaxed);
+        // A receiver that is gone has ended already.
+        let _ = self.stop.send(());
+        if let Some(thread) = self.thread.take()
+            && thread.join().is_err()
+        {
+            say("the thread of the compression ended by a panic");
+        }
+    }
+}
+
+/// A change of these can complete files: the generation, its number of files, and the generation
+/// and the newest file that were verified.
+type Progress = (u64, usize, u64, Option<String>);
+
+struct Work {
+    landing: Landing,
+    verification: Verification,
+    stopping: Arc<AtomicBool>,
+    /// The progress of each log at the last look.
+    seen: BTreeMap<Origin, Progress>,
+    /// Files that stay plain, because they do not get smaller.
+    plain: BTreeSet<(Origin, Stem)>,
+    /// Something could not be compressed.
+    retry_at: Option<Instant>,
+    /// The last error.
+    said: String,
+}
+
+impl Work {
+    fn run(&mut self, stopped: &Receiver<()>) {
+        // Of this thread alone. A unit may forbid it; the pauses remain.
+        let _ = rustix::process::nice(NICE);
+        loop {
+            self.look();
+            match stopped.recv_timeout(TICK) {
+                Err(RecvTimeoutError::Timeout) => {}
+                _ => return,
+            }
+        }
+    }
+
+    fn look(&mut self) {
+        if self.retry_at.is_some_and(|at| at <= Instant::now()) {
+            self.retry_at = None;
+            self.seen.clear();
+        }
+        for (origin, view, _) in self.landing.origins() {
+            let Some(seal) = self.verification.seal(&origin) else { continue };
+            let newest = seal.newest_sealed().map(str::to_owned);
+            let progress = (view.generation, view.files, seal.generation, newest);
+            if self.stopping.load(Ordering::Relaxed) || self.seen.get(&origin) == Some(&progress) {
+                continue;
+            }
+            if let Err(error) = self.compress_log(&origin, &view, &seal) {
+                self.fail(&format!("{origin}: {error}"));
+            }
+            self.seen.insert(origin, progress);
+        }
+    }
+
+    fn compress_log(&mut self, origin: &Origin, view: &OriginView, seal: &Seal) -> io::Result<()> {
+        let held = self.landing.held(origin)?;
+        let directory = self.landing.data().generation(origin, view.generation);
+        for stem in complete(&held, view.generation, seal) {
+            let name = FileName::Lines(stem.clone()).to_string();
+            let key = (origin.clone(), stem.clone());
+            if self.plain.contains(&key) || !directory.join(&name).exists() {
+                continue;
+            }
+            let mut pace = Pace::new(&self.stopping);
+            match self.landing.compress(origin, stem, &mut |step| pace.go_on(step)) {
+                Ok(Outcome::Compressed(..) | Outcome::Changed) => {}
+                Ok(Outcome::NotSmaller) => drop(self.plain.insert(key)),
+                Ok(Outcome::Stopped) => return Ok(()),
+                Ok(Outcome::NoSpace) => {
+                    let text = "the disk has no space for its compressed form";
+                    self.fail(&format!("{origin}: {name}: {text}; it is tried again"));
+                }
+                Err(error) => self.fail(&format!("{origin}: {name}: {error}")),
+            }
+        }
+        Ok(())
+    }
+
+    /// An error that lasts is said once.
+    fn fail(&mut self, text: &str) {
+        self.retry_at = Some(Instant::now() + RETRY);
+        let text = format!("cannot compress the log of {text}");
+        if self.said != text {
+            say(&text);
+            self.said = text;
+        }
+    }
+}
+
+/// The log files that are complete: the verification has read all of them, and found no change.
+/// What was changed stays as it is.
+fn complete<'a>(
+    held: &'a HeldFiles,
+    generation: u64,
+    seal: &'a Seal,
+) -> impl Iterator<Item = &'a Stem> {
+    let newest = held.iter().rfind(|(_, copies)| copies.contains_key(&generation));
+    let older = held.iter().take_while(move |(stem, _)| newest.is_some_and(|it| *stem < it.0));
+    older.filter_map(move |(stem, copies)| {
+        let parts = copies.get(&generation).filter(|_| seal.generation == generation)?;
+        let state = seal.state_of(stem, *parts)?;
+        (SealState::of(state) != SealState::Broken).then_some(stem)
+    })
+}
+
+/// Leaves the processor to others for as long as a part has taken.
+struct Pace<'a> {
+    stopping: &'a AtomicBool,
+    since: Instant,
+}
+
+impl<'a> Pace<'a> {
+    fn new(stopping: &'a AtomicBool) -> Self {
+        Self { stopping, since: Instant::now() }
+    }
+
+    fn go_on(&mut self, step: Step) -> bool {
+        // Shippers wait while names change.
+        if matches!(step, Step::Write | Step::Check) {
+            std::thread::sleep(self.since.elapsed().min(PAUSE_MAX));
+        }
+        self.since = Instant::now();
+        !self.stopping.load(Ordering::Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use tacho_chain::verify::{Finding, Report, State};
+
+    use super::*;
+    use crate::landing::removed::Held;
+
+    const STEMS: [&str; 4] = [
+        "audit-20261121T100000Z-000001",
+        "audit-20261121T110000Z-000002",
+        "audit-20261121T120000Z-000003",
+        "audit-20261121T130000Z-000004",
+    ];
+
+    /// How many of four sealed files of 10 bytes are complete.
+    fn complete_files(
+        sealed: &str,
+        read: u64,
+        found: Option<State>,
+        generation: u64,
+    ) -> Vec<usize> {
+        let parts = Held { lines: Some(10), chain: Some(5) };
+        let held: HeldFiles = STEMS
+            .iter()
+            .map(|stem| (stem.parse().unwrap(), BTreeMap::from([(1, parts)])))
+            .collect();
+        let lengths = STEMS.iter().flat_map(|stem| {
+            let stem: Stem = stem.parse().unwrap();
+            [(FileName::Lines(stem.clone()), read), (FileName::Chain(stem), 5)]
+        });
+        let mut report = Report::default();
+        let file = format!("{}.chain", STEMS[1]);
+        let finding = |state| Finding { state, file, line: None, seqs: None, text: String::new() };
+        report.findings.extend(found.map(finding));
+        let lengths = Arc::new(lengths.collect());
+        let seal = Seal::of(generation, &report, Some(sealed.to_owned()), lengths, 0, 0);
+        let numbers = complete(&held, generation, &seal)
+            .map(|stem| STEMS.iter().position(|it| *it == stem.as_str()).unwrap());
+        numbers.collect()
+    }
+
+    #[test]
+    fn files_are_complete_when_a_later_one_is_verified() {
+        assert_eq!(complete_files(STEMS[3], 10, None, 1), [0, 1, 2]);
+        assert_eq!(complete_files(STEMS[1], 10, None, 1), [0]);
+        assert_eq!(complete_files(STEMS[3], 9, None, 1), [0; 0], "not all of it was read");
+        assert_eq!(complete_files(STEMS[3], 10, None, 2), [0; 0], "another generation");
+        assert_eq!(complete_files(STEMS[3], 10, Some(State::Modified), 1), [0, 2]);
+        assert_eq!(complete_files(STEMS[3], 10, Some(State::Recovered), 1), [0, 1, 2]);
+    }
+}

@@ -1,0 +1,358 @@
+//! Log files that are compressed: stopped before each of their steps as by a crash, asked for by
+//! late requests, shared by generations, removed, damaged.
+
+use std::io::Read as _;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+
+use serde_json::json;
+use tacho_hub::hub_key;
+use tacho_hub::landing::compress::{Outcome, Step};
+use tacho_hub::retention::Steps;
+use tacho_hub::retention::burial::Due;
+use tacho_replica::{ENDING, ReplicaFile, seekable};
+use tacho_ship::protocol::digest::Before;
+
+use crate::bench::{Answer, Bench, ONE, Request, TWO, chain, lines};
+
+/// More than two frames.
+const LINES: usize = 30_000;
+
+fn text() -> Vec<u8> {
+    let line = |seq: usize| {
+        let ts = format!("2020-01-01T{:02}:{:02}:{:02}", seq / 3600, seq / 60 % 60, seq % 60);
+        format!(
+            "{{\"v\":1,\"seq\":{seq},\"ts\":\"{ts}.000000+00:00\",\"event\":\"statement\",\
+             \"sql\":\"SELECT {seq}\"}}\n"
+        )
+    };
+    (1..=LINES).map(line).collect::<String>().into_bytes()
+}
+
+/// Puts bytes behind others, with the digest of the end of those.
+async fn put_after(bench: &Bench, name: &str, before: &[u8], body: &[u8]) -> Answer {
+    let end = &before[before.len().saturating_sub(4096)..];
+    let request = Request::put(name, before.len() as u64, body);
+    bench.send(request.header("tacho-before", &Before::of(end).to_string())).await
+}
+
+/// Sends a log file, in bodies of 1 MiB.
+async fn send(bench: &Bench, name: &str, text: &[u8]) {
+    for begin in (0..text.len()).step_by(1 << 20) {
+        let end = text.len().min(begin + (1 << 20));
+        let answer = put_after(bench, name, &text[..begin], &text[begin..end]).await;
+        assert_eq!((answer.0, &answer.1["offset"]), (200, &json!(end)), "{}", answer.1);
+    }
+}
+
+async fn filled(text: &[u8]) -> Bench {
+    let bench = Bench::new();
+    send(&bench, &lines(ONE), text).await;
+    bench.put(&chain(ONE), 0, b"no entry\n").await;
+    bench.put(&lines(TWO), 0, b"two\n").await;
+    bench
+}
+
+/// Compresses the first file; `permitted` steps are made.
+async fn compress_until(bench: &Bench, permitted: usize) -> Outcome {
+    let landing = bench.landing.clone();
+    let mut left = permitted;
+    let compress = move || {
+        let mut go_on = |_: Step| {
+            let may = left > 0;
+            left = left.saturating_sub(1);
+            may
+        };
+        landing.compress(&"db1".parse().unwrap(), &ONE.parse().unwrap(), &mut go_on).unwrap()
+    };
+    tokio::task::spawn_blocking(compress).await.unwrap()
+}
+
+async fn compress(bench: &Bench) {
+    let outcome = compress_until(bench, usize::MAX).await;
+    assert!(matches!(outcome, Outcome::Compressed(..)), "{outcome:?}");
+    assert_eq!(forms(bench, 1), [false, true]);
+}
+
+/// Whether the plain and the compressed form of the first file are there.
+fn forms(bench: &Bench, generation: u64) -> [bool; 2] {
+    ["", ENDING].map(|ending| bench.path(generation, &(lines(ONE) + ending)).exists())
+}
+
+fn content(path: &Path) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    ReplicaFile::open(path).unwrap().read_from(0).read_to_end(&mut bytes).unwrap();
+    bytes
+}
+
+/// Every moment at which a hub can be killed, of a file that two generations share.
+#[tokio::test]
+async fn a_crash_at_any_step_leaves_all_bytes() {
+    let text = text();
+    let mut steps = 0;
+    loop {
+        let bench = filled(&text).await;
+        let fork = json!({"after": 1, "reason": "different", "file": "removed.chain", "offset": 0});
+        assert_eq!(bench.fork(&fork).await.0, 201);
+        let outcome = compress_until(&bench, steps).await;
+        for generation in [1, 2] {
+            assert!(content(&bench.path(generation, &lines(ONE))) == text, "before the restart");
+        }
+        // Another process.
+        let bench = bench.restarted();
+        for generation in [1, 2] {
+            assert!(content(&bench.path(generation, &lines(ONE))) == text, "step {steps}");
+            let forms = forms(&bench, generation);
+            assert_eq!(forms.iter().filter(|form| **form).count(), 1, "step {steps}: {forms:?}");
+            let names = std::fs::read_dir(bench.path(generation, "")).unwrap();
+            let is_unfinished = |name: &str| name.starts_with('.');
+            let names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+            assert_eq!(names.filter(|name| is_unfinished(name)).count(), 0, "step {steps}");
+        }
+        let offset = format!("2 {} {}", lines(ONE), text.len());
+        assert!(bench.landed().contains(&offset), "{:?}", bench.landed());
+        assert_eq!(bench.incidents(), [""; 0]);
+        if let Outcome::Compressed(plain, stored) = outcome {
+            assert_eq!(plain, text.len() as u64);
+            assert!(stored < plain / 4, "{stored}");
+            let path = |generation| bench.path(generation, &(lines(ONE) + ENDING));
+            let inode = |generation| path(generation).metadata().unwrap().ino();
+            assert_eq!(inode(1), inode(2), "generations share it");
+            break;
+        }
+        assert_eq!(outcome, Outcome::Stopped);
+        let again = compress_until(&bench, usize::MAX).await;
+        assert!(matches!(again, Outcome::Compressed(..) | Outcome::Changed), "{again:?}");
+        assert_eq!(forms(&bench, 2), [false, true], "step {steps}");
+        steps += 1;
+    }
+    assert!(steps > 10, "{steps}");
+}
+
+#[tokio::test]
+async fn a_shipper_does_not_notice() {
+    let text = text();
+    let bench = filled(&text).await;
+    let before = bench.get("/api/v1/origins/db1").await;
+    compress(&bench).await;
+    assert_eq!(bench.get("/api/v1/origins/db1").await, before);
+    let bench = bench.restarted();
+    assert_eq!(bench.get("/api/v1/origins/db1").await, before);
+    let name = lines(ONE);
+    let stored = json!({"generation": 1, "offset": text.len()});
+    // Again, in the middle, across frames, at the end.
+    for at in [0, 1000, (1 << 20) - 50, text.len() - 100] {
+        let body = &text[at..text.len().min(at + (1 << 20))];
+        assert_eq!(put_after(&bench, &name, &text[..at], body).await, (200, stored.clone()));
+    }
+    assert_eq!(put_after(&bench, &name, &text, b"").await, (200, stored));
+    assert_eq!(bench.incidents(), [""; 0]);
+    // Other bytes are refused, and an incident.
+    let mut other = text[..100].to_vec();
+    other[50] ^= 1;
+    for answer in
+        [bench.put(&name, 0, &other).await, put_after(&bench, &name, &other, &text[100..200]).await]
+    {
+        assert_eq!((answer.0, &answer.1["code"]), (409, &json!("contradiction")));
+        assert_eq!(answer.1["offset"], text.len());
+    }
+    assert_eq!(bench.incidents().len(), 2);
+    assert_eq!(bench.put(&name, text.len() as u64 + 1, b"").await.1["code"], "offset");
+    assert_eq!(forms(&bench, 1), [false, true]);
+}
+
+/// Bytes behind the end of a file that seemed to be complete are stored, as before.
+#[tokio::test]
+async fn more_of_a_file_makes_it_plain_again() {
+    let text = text();
+    let bench = filled(&text).await;
+    compress(&bench).await;
+    let answer = put_after(&bench, &lines(ONE), &text, b"more\n").await;
+    assert_eq!((answer.0, &answer.1["offset"]), (200, &json!(text.len() + 5)));
+    assert_eq!(forms(&bench, 1), [true, false]);
+    let longer = [&text[..], b"more\n"].concat();
+    assert!(bench.stored(1, &lines(ONE)) == longer);
+    compress(&bench).await;
+    assert!(content(&bench.restarted().path(1, &lines(ONE))) == longer);
+}
+
+/// A power failure between the copy and the end of the compressed form.
+#[tokio::test]
+async fn a_start_keeps_the_form_with_all_bytes() {
+    let text = text();
+    for more in [&b""[..], b"more\n"] {
+        let bench = filled(&text).await;
+        compress(&bench).await;
+        let path = bench.path(1, &lines(ONE));
+        let longer = [&text[..], more].concat();
+        let bench = bench.restarted_after(|| std::fs::write(&path, &longer).unwrap());
+        assert_eq!(forms(&bench, 1), [!more.is_empty(), more.is_empty()]);
+        assert!(content(&bench.path(1, &lines(ONE))) == longer);
+    }
+    // Both are evidence.
+    let bench = filled(&text).await;
+    compress(&bench).await;
+    let path = bench.path(1, &lines(ONE));
+    let bench = bench.restarted_after(|| std::fs::write(&path, b"other\n").unwrap());
+    assert_eq!(forms(&bench, 1), [true, true]);
+    assert_eq!(content(&bench.path(1, &lines(ONE))), b"other\n", "the plain one counts");
+    assert!(bench.landed().contains(&format!("1 {} 6", lines(ONE))));
+}
+
+#[tokio::test]
+async fn generations_share_compressed_files_until_one_grows() {
+    let text = text();
+    let bench = filled(&text).await;
+    compress(&bench).await;
+    let fork = json!({"after": 1, "reason": "different", "file": lines(TWO), "offset": 4});
+    let (status, state) = bench.fork(&fork).await;
+    assert_eq!((status, &state["files"][0]["offset"]), (201, &json!(text.len())));
+    let packed = bench.path(1, &(lines(ONE) + ENDING)).metadata().unwrap();
+    assert_eq!((packed.nlink(), forms(&bench, 2)), (2, [false, true]));
+    assert_eq!(put_after(&bench, &lines(ONE), &text, b"more\n").await.0, 200);
+    assert_eq!((forms(&bench, 1), forms(&bench, 2)), ([false, true], [true, false]));
+    assert!(content(&bench.path(1, &lines(ONE))) == text);
+    let bench = bench.restarted();
+    let offset = |generation: u64, bytes| format!("{generation} {} {bytes}", lines(ONE));
+    let landed = bench.landed();
+    assert!(landed.contains(&offset(1, text.len())) && landed.contains(&offset(2, text.len() + 5)));
+}
+
+fn due() -> Due {
+    Due {
+        origin: "db1".parse().unwrap(),
+        stem: ONE.parse().unwrap(),
+        generations: vec![(1, None)],
+        newest_us: 7,
+        days: 30,
+    }
+}
+
+/// Removes the first file. Returns its tombstone without signature and time.
+async fn remove(bench: &Bench) -> Vec<String> {
+    let state = bench.state();
+    let steps = Steps {
+        key: hub_key::open(&state.data).unwrap(),
+        data: state.data,
+        database: state.database,
+        landing: bench.landing.clone(),
+        store: state.index.store().clone(),
+        may_go_on: Box::new(|_| true),
+    };
+    let removed = tokio::task::spawn_blocking(move || steps.remove(&[due()]).unwrap());
+    assert!(removed.await.unwrap().is_empty());
+    assert_eq!(forms(bench, 1), [false, false]);
+    let list = String::from_utf8(bench.stored(1, "hub-removed.chain")).unwrap();
+    let is_same = |line: &&str| !line.starts_with("time ") && !line.starts_with('\u{2014}');
+    list.lines().filter(is_same).map(str::to_owned).collect()
+}
+
+#[tokio::test]
+async fn a_tombstone_is_about_the_lines_and_not_their_form() {
+    let text = text();
+    let plain = remove(&filled(&text).await).await;
+    let bench = filled(&text).await;
+    compress(&bench).await;
+    assert_eq!(remove(&bench).await, plain);
+    assert!(plain.iter().any(|line| line.starts_with(&format!("bytes {} ", text.len()))));
+    let name = lines(ONE);
+    let stored = json!({"generation": 1, "offset": text.len()});
+    assert_eq!(put_after(&bench, &name, &text, b"").await, (200, stored));
+}
+
+/// Another program has cut it, or the disk has lost a part: the shipper sends it again.
+#[tokio::test]
+async fn a_damaged_file_is_reported_and_shipped_again() {
+    let text = text();
+    let bench = filled(&text).await;
+    compress(&bench).await;
+    let path = bench.path(1, &(lines(ONE) + ENDING));
+    let good = std::fs::read(&path).unwrap();
+    // In a frame: what is there is not what was acknowledged.
+    let mut changed = good.clone();
+    changed[1000] ^= 1;
+    let bench = bench.restarted_after(|| std::fs::write(&path, &changed).unwrap());
+    assert_eq!(bench.put(&lines(ONE), 0, &text[..100]).await.1["code"], "contradiction");
+    // Of its table nothing is left.
+    let bench = bench.restarted_after(|| std::fs::write(&path, &good).unwrap());
+    assert_eq!(bench.put(&lines(ONE), 0, &text[..100]).await.0, 200);
+    std::fs::write(&path, &good[..good.len() - 1]).unwrap();
+    let bench = bench.restarted();
+    let (_, state) = bench.get("/api/v1/origins/db1").await;
+    assert_eq!(state["files"][0]["name"], chain(ONE), "it has no bytes: {state}");
+    send(&bench, &lines(ONE), &text).await;
+    assert!(bench.stored(1, &lines(ONE)) == text);
+    // The plain file takes its place.
+    let bench = bench.restarted();
+    compress(&bench).await;
+    assert!(content(&bench.path(1, &lines(ONE))) == text);
+}
+
+#[tokio::test]
+async fn a_file_that_is_cut_while_the_hub_runs_is_an_incident() {
+    let text = text();
+    let bench = filled(&text).await;
+    compress(&bench).await;
+    let path = bench.path(1, &(lines(ONE) + ENDING));
+    std::fs::write(&path, b"").unwrap();
+    let answer = put_after(&bench, &lines(ONE), &text, b"").await;
+    assert_eq!((&answer.1["code"], &answer.1["offset"]), (&json!("offset"), &json!(0)));
+    assert!(bench.incidents()[0].contains("was cut"), "{:?}", bench.incidents());
+}
+
+#[tokio::test]
+async fn what_cannot_be_compressed_stays_as_it_is() {
+    let bench = Bench::new();
+    // A file that does not get smaller.
+    bench.put(&lines(ONE), 0, b"one\n").await;
+    assert_eq!(compress_until(&bench, usize::MAX).await, Outcome::NotSmaller);
+    assert_eq!(forms(&bench, 1), [true, false]);
+    // A file for which the disk has no space. It is sparse: no byte of it is on the disk.
+    let free = tacho_hub::landing::free_bytes(bench.data.path()).unwrap();
+    let path = bench.path(1, &lines(ONE));
+    let grow = || std::fs::File::create(&path).unwrap().set_len(free * 2).unwrap();
+    let bench = bench.restarted_after(grow);
+    assert_eq!(compress_until(&bench, usize::MAX).await, Outcome::NoSpace);
+    // A file that is not there.
+    std::fs::remove_file(&path).unwrap();
+    assert_eq!(compress_until(&bench, usize::MAX).await, Outcome::Changed);
+}
+
+/// Bytes that arrive, and removals, while a file is being compressed.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_file_that_changes_meanwhile_is_not_replaced() {
+    let text = text();
+    let bench = filled(&text).await;
+    let landing = bench.landing.clone();
+    let (begun, wait) = (std::sync::mpsc::channel(), std::sync::mpsc::channel());
+    let (begin, go_on) = (begun.0, wait.1);
+    let compressing = tokio::task::spawn_blocking(move || {
+        let mut is_first = true;
+        let mut step = |_: Step| {
+            if std::mem::take(&mut is_first) {
+                begin.send(()).unwrap();
+                go_on.recv().unwrap();
+            }
+            true
+        };
+        landing.compress(&"db1".parse().unwrap(), &ONE.parse().unwrap(), &mut step).unwrap()
+    });
+    begun.1.recv().unwrap();
+    assert_eq!(put_after(&bench, &lines(ONE), &text, b"more\n").await.0, 200);
+    wait.0.send(()).unwrap();
+    assert_eq!(compressing.await.unwrap(), Outcome::Changed);
+    assert_eq!(forms(&bench, 1), [true, false]);
+    assert!(bench.stored(1, &lines(ONE)) == [&text[..], b"more\n"].concat());
+}
+
+/// `zstd -d` of the file gives the bytes that have landed.
+#[tokio::test]
+async fn it_is_a_file_of_zstd() {
+    let text = text();
+    let bench = filled(&text).await;
+    compress(&bench).await;
+    let packed = bench.stored(1, &(lines(ONE) + ENDING));
+    assert!(zstd::decode_all(&packed[..]).unwrap() == text);
+    let frames = text.len().div_ceil(seekable::CONTENT_BYTES);
+    assert_eq!(packed[packed.len() - 9..packed.len() - 5], (frames as u32).to_le_bytes());
+}

@@ -1,0 +1,288 @@
+//! A log file of the replica in one of its forms: `audit-….jsonl`, or the same bytes in
+//! `audit-….jsonl.zst`.
+//!
+//! A running hub replaces one form by the other: it gives the new one its name, and then removes
+//! the old one. So at every moment at least one is there, and both have the same bytes.
+
+use std::borrow::Borrow;
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::fs::{File, Metadata, OpenOptions};
+use std::io::{self, Read, Seek, SeekFrom};
+use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+use crate::seekable;
+
+/// Behind the name of a log file: its compressed form.
+pub const ENDING: &str = ".zst";
+
+/// The compressed form of the log file at a path.
+#[must_use]
+pub fn compressed_path(path: &Path) -> PathBuf {
+    let mut name = OsString::from(path);
+    name.push(ENDING);
+    name.into()
+}
+
+/// Calls `open` with the path of a form, and whether it is the compressed one, until one is there.
+fn either<T>(path: &Path, mut open: impl FnMut(&Path, bool) -> io::Result<T>) -> io::Result<T> {
+    let compressed = compressed_path(path);
+    // The plain one again: it may have replaced the compressed one meanwhile.
+    for (path, is_compressed) in [(path, false), (&compressed, true)] {
+        match open(path, is_compressed) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            result => return result,
+        }
+    }
+    open(path, false)
+}
+
+/// The file on the disk, whichever form is there.
+///
+/// # Errors
+/// There is none, or it cannot be looked at.
+pub fn stored(path: &Path) -> io::Result<Metadata> {
+    either(path, |path, _| path.symlink_metadata())
+}
+
+/// Bytes of the log file at a path, whichever form is there. Cheaper than to open it.
+///
+/// # Errors
+/// There is none, it cannot be looked at, or it is damaged (kind `InvalidData`).
+pub fn length(path: &Path) -> io::Result<u64> {
+    either(path, |path, is_compressed| match is_compressed {
+        false => path.symlink_metadata().map(|file| file.len()),
+        true => seekable::length(&File::open(path)?),
+    })
+}
+
+/// The names in a directory, as far as they are text. A file whose form is being replaced has at
+/// least one of its names among them.
+///
+/// # Errors
+/// The directory cannot be read.
+pub fn names(directory: &Path) -> io::Result<BTreeSet<String>> {
+    let mut names = BTreeSet::new();
+    // A listing may miss a name that is made meanwhile, and so both forms of a file. The new one is
+    // there before the old one is removed, so the next listing has it.
+    for _ in 0..2 {
+        for entry in std::fs::read_dir(directory)? {
+            names.extend(entry?.file_name().into_string());
+        }
+    }
+    Ok(names)
+}
+
+/// A log file that is open.
+#[derive(Debug)]
+pub enum ReplicaFile {
+    /// As it has landed.
+    Plain(File),
+    /// Compressed.
+    Compressed(seekable::Reader),
+}
+
+impl ReplicaFile {
+    /// Opens the log file at a path in the form that is there.
+    ///
+    /// # Errors
+    /// There is none, it cannot be read, or it is damaged (kind `InvalidData`).
+    pub fn open(path: &Path) -> io::Result<Self> {
+        Self::open_with(path, OpenOptions::new().read(true))
+    }
+
+    /// The same with other options for the plain form. The compressed one is never written to.
+    ///
+    /// # Errors
+    /// As [`ReplicaFile::open`].
+    pub fn open_with(path: &Path, plain: &OpenOptions) -> io::Result<Self> {
+        either(path, |path, is_compressed| {
+            if !is_compressed {
+                return plain.clone().custom_flags(libc::O_NOFOLLOW).open(path).map(Self::Plain);
+            }
+            let mut options = OpenOptions::new();
+            let file = options.read(true).custom_flags(libc::O_NOFOLLOW).open(path)?;
+            seekable::Reader::open(file).map(Self::Compressed)
+        })
+    }
+
+    /// The plain file.
+    #[must_use]
+    pub fn plain(&self) -> Option<&File> {
+        match self {
+            Self::Plain(file) => Some(file),
+            Self::Compressed(_) => None,
+        }
+    }
+
+    /// The file on the disk.
+    ///
+    /// # Errors
+    /// It cannot be looked at.
+    pub fn metadata(&self) -> io::Result<Metadata> {
+        match self {
+            Self::Plain(file) => file.metadata(),
+            Self::Compressed(reader) => reader.file().metadata(),
+        }
+    }
+
+    /// Bytes of the log file, not of its form.
+    ///
+    /// # Errors
+    /// It cannot be looked at.
+    pub fn length(&self) -> io::Result<u64> {
+        match self {
+            Self::Plain(file) => Ok(file.metadata()?.len()),
+            Self::Compressed(reader) => Ok(reader.length()),
+        }
+    }
+
+    /// Reads at an offset of the log file, as pread(2).
+    ///
+    /// # Errors
+    /// It cannot be read, or is damaged (kind `InvalidData`).
+    pub fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        match self {
+            Self::Plain(file) => file.read_at(buffer, offset),
+            Self::Compressed(reader) => reader.read_at(buffer, offset),
+        }
+    }
+
+    /// Fills the buffer.
+    ///
+    /// # Errors
+    /// As [`ReplicaFile::read_at`], or the file ends before.
+    pub fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
+        self.read_from(offset).read_exact(buffer)
+    }
+
+    /// The log file from an offset on.
+    #[must_use]
+    pub fn read_from(&self, offset: u64) -> Reader<&Self> {
+        Reader { file: self, offset }
+    }
+
+    /// The same, and keeps the file open.
+    #[must_use]
+    pub fn into_reader(self, offset: u64) -> Reader<Self> {
+        Reader { file: self, offset }
+    }
+}
+
+/// Reads a log file from one offset to the next.
+#[derive(Debug)]
+pub struct Reader<F> {
+    file: F,
+    offset: u64,
+}
+
+impl<F: Borrow<ReplicaFile>> Read for Reader<F> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.file.borrow().read_at(buffer, self.offset)?;
+        self.offset += count as u64;
+        Ok(count)
+    }
+}
+
+impl<F: Borrow<ReplicaFile>> Seek for Reader<F> {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        let offset = match to {
+            SeekFrom::Start(offset) => Some(offset),
+            SeekFrom::Current(way) => self.offset.checked_add_signed(way),
+            SeekFrom::End(way) => self.file.borrow().length()?.checked_add_signed(way),
+        };
+        self.offset = offset.ok_or(io::ErrorKind::InvalidInput)?;
+        Ok(self.offset)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn compressed(path: &Path, content: &[u8]) {
+        let mut writer = seekable::Writer::new(File::create(path).unwrap(), 1).unwrap();
+        content.chunks(seekable::CONTENT_BYTES).for_each(|part| writer.part(part).unwrap());
+        writer.finish().unwrap();
+    }
+
+    fn text(path: &Path) -> String {
+        let mut text = String::new();
+        ReplicaFile::open(path).unwrap().read_from(0).read_to_string(&mut text).unwrap();
+        text
+    }
+
+    #[test]
+    fn the_form_that_is_there_is_read() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("audit-1.jsonl");
+        let missing = ReplicaFile::open(&path).unwrap_err();
+        assert_eq!(missing.kind(), io::ErrorKind::NotFound);
+        compressed(&compressed_path(&path), b"one\ntwo\n");
+        assert_eq!(text(&path), "one\ntwo\n");
+        let file = ReplicaFile::open(&path).unwrap();
+        assert_eq!((file.length().unwrap(), file.plain().is_none()), (8, true));
+        assert_eq!(length(&path).unwrap(), 8);
+        assert_eq!(stored(&path).unwrap().len(), file.metadata().unwrap().len());
+        std::fs::write(&path, "one\n").unwrap();
+        assert_eq!((text(&path), stored(&path).unwrap().len()), ("one\n".to_owned(), 4));
+        // A form that is damaged is not a missing one.
+        std::fs::remove_file(&path).unwrap();
+        std::fs::write(compressed_path(&path), "one\ntwo\nthree\n").unwrap();
+        assert_eq!(ReplicaFile::open(&path).unwrap_err().kind(), io::ErrorKind::InvalidData);
+    }
+
+    #[test]
+    fn links_are_not_followed() {
+        let directory = tempfile::tempdir().unwrap();
+        let (path, other) = (directory.path().join("a"), directory.path().join("b"));
+        std::fs::write(&other, "x").unwrap();
+        std::os::unix::fs::symlink(&other, &path).unwrap();
+        assert!(ReplicaFile::open(&path).is_err());
+    }
+
+    #[test]
+    fn a_reader_goes_where_it_is_sent() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("a");
+        compressed(&compressed_path(&path), b"0123456789");
+        let mut reader = ReplicaFile::open(&path).unwrap().into_reader(3);
+        let mut two = || {
+            let mut buffer = [0; 2];
+            reader.read_exact(&mut buffer).map(|()| buffer).ok()
+        };
+        assert_eq!((two(), two()), (Some(*b"34"), Some(*b"56")));
+        assert_eq!(reader.seek(SeekFrom::Current(-6)).unwrap(), 1);
+        assert_eq!(reader.seek(SeekFrom::End(-1)).unwrap(), 9);
+        let mut rest = String::new();
+        reader.read_to_string(&mut rest).unwrap();
+        assert_eq!(rest, "9");
+        assert!(reader.seek(SeekFrom::Current(-11)).is_err());
+    }
+
+    #[test]
+    fn a_listing_has_a_form_of_a_file_that_is_being_replaced() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = |at: usize| directory.path().join(format!("{at}.jsonl"));
+        const FILES: usize = 300;
+        for at in 0..FILES {
+            std::fs::write(path(at), "x").unwrap();
+        }
+        std::thread::scope(|scope| {
+            let replaced = scope.spawn(|| {
+                for at in 0..FILES {
+                    std::fs::write(compressed_path(&path(at)), "x").unwrap();
+                    std::fs::remove_file(path(at)).unwrap();
+                }
+            });
+            while !replaced.is_finished() {
+                let names = names(directory.path()).unwrap();
+                for at in 0..FILES {
+                    let name = format!("{at}.jsonl");
+                    assert!(names.contains(&name) || names.contains(&format!("{name}{ENDING}")));
+                }
+            }
+        });
+    }
+}
