@@ -126,7 +126,7 @@ fn sidecars_that_follow_a_moment_later_are_found() {
     }
 }
 
-/// The same while the directory is read: the later sidecar is seen, and the earlier one is not.
+/// The same while the directory is read: the listing has the later sidecar, not the earlier one.
 #[test]
 fn a_sidecar_that_is_made_while_the_directory_is_read_is_found() {
     struct Making {

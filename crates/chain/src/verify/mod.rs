@@ -179,7 +179,7 @@ impl Listing {
 /// Names in a directory to which files are being added. An entry that is made while a directory is
 /// read may be missing although a newer one is there (readdir(3)), so it is read twice: whatever is
 /// as old as the newest file of the first reading is complete in the second one. That holds for log
-/// files and for sidecars, each by itself: sidecars are made later.
+/// files and for sidecars separately: sidecars are made later.
 fn names_in(directory: &dyn Directory) -> io::Result<Vec<String>> {
     let mut names = directory.names()?;
     let first: HashSet<String> = names.iter().cloned().collect();
