@@ -121,7 +121,8 @@ impl Mentions {
             let begins = || is_word() && may_begin(statement, at);
             match WORDS[found.pattern().as_usize()] {
                 "session_track_" => mentions.tracking = true,
-                "character_set_client" => mentions.change = true,
+                // Only a `SET` changes it; drivers read it when they connect.
+                "character_set_client" => mentions.change |= has_set,
                 "execute" => mentions.execution |= begins(),
                 "use" => mentions.change |= begins() && !is_hint(&statement[end..]),
                 "set" => has_set |= begins(),
@@ -272,6 +273,7 @@ mod tests {
             b"/*!40101 SET  NAMES latin1 */",
             b"SELECT 1; SET /* x */ CHARSET latin1",
             b"SET autocommit = 0, NAMES latin1",
+            b"SELECT @@character_set_client; SET character_set_client = latin1",
         ] {
             let change = change(text);
             assert!(change.is_doubtful, "{}", String::from_utf8_lossy(text));
@@ -287,6 +289,8 @@ mod tests {
             b"UPDATE t1 SET names = 'a'",
             b"UPDATE t\n  SET names = 'a'\n  WHERE charset = 'b'",
             b"SET character_set_results = NULL",
+            b"/* mysql-connector-j-9.7.0 */SELECT  @@session.auto_increment_increment AS a, \
+              @@character_set_client AS character_set_client",
             b"INSERT INTO t VALUES ('to execute it')",
         ] {
             assert_eq!(change(text), Change::default(), "{}", String::from_utf8_lossy(text));
