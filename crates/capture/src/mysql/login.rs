@@ -15,6 +15,8 @@ pub struct Greeting {
     pub conn: u32,
     /// What the server can.
     pub caps: u64,
+    /// The lower byte of the number of its own collation.
+    pub collation: u8,
 }
 
 /// Longest version that is believed.
@@ -34,8 +36,9 @@ impl Greeting {
         let conn = reader.u32()?;
         reader.take(9)?;
         let mut caps = u64::from(reader.u16()?);
+        let collation = reader.u8();
         // Before 4.1 there is no more.
-        if let Some(more) = reader.take(3).and_then(|_| reader.u16()) {
+        if let Some(more) = reader.take(2).and_then(|_| reader.u16()) {
             caps |= u64::from(more) << 16;
             reader.take(7)?;
             let mariadb = reader.u32()?;
@@ -45,7 +48,14 @@ impl Greeting {
         }
         // Replication-safe: for old replicas, MariaDB 10 says that it is 5.5.5.
         let version = version.strip_prefix(b"5.5.5-").unwrap_or(version).to_vec();
-        Some(Greeting { version, conn, caps })
+        Some(Greeting { version, conn, caps, collation: collation.unwrap_or(0) })
+    }
+
+    /// The collation of a session after `COM_RESET_CONNECTION`: MySQL takes its own. `None`: that
+    /// of the login, as in MariaDB.
+    pub fn collation_after_reset(&self) -> Option<u16> {
+        let is_mariadb = self.version.windows(7).any(|part| part == b"MariaDB");
+        (!is_mariadb).then_some(u16::from(self.collation))
     }
 }
 

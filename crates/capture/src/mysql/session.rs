@@ -102,6 +102,8 @@ pub struct Session {
     server_caps: u64,
     /// The character set of the login.
     login_charset: Vec<u8>,
+    /// That of a session that is reset, if it is another one than that of the login.
+    reset_charset: Option<Vec<u8>>,
     framers: [Framer; 2],
     packing: Option<Packing>,
     queue: VecDeque<Command>,
@@ -144,6 +146,7 @@ impl Session {
             caps: None,
             server_caps: 0,
             login_charset: Vec::new(),
+            reset_charset: None,
             framers: Default::default(),
             packing: None,
             queue: VecDeque::new(),
@@ -329,6 +332,7 @@ impl Session {
             Some(greeting) => {
                 self.who.conn = greeting.conn;
                 self.server_caps = greeting.caps;
+                self.reset_charset = greeting.collation_after_reset().map(client_charset);
                 self.phase = Phase::Answer;
             }
             None => self.give_up(Cause::Protocol, message.total, ts_us, out),
@@ -360,9 +364,7 @@ impl Session {
     /// Whose session it is from now on.
     fn take_login(&mut self, login: Login) -> Client {
         self.caps = Some(login.caps & self.server_caps);
-        let charset = charset::of_collation(login.collation);
-        let charset = charset.filter(|name| charset::is_for_clients(name)).unwrap_or_default();
-        self.who.charset = charset.as_bytes().to_vec();
+        self.who.charset = client_charset(login.collation);
         self.login_charset.clone_from(&self.who.charset);
         self.who.user = login.user;
         self.who.os_user.clone_from(&login.client.os_user);
@@ -437,6 +439,12 @@ impl Session {
         self.has_records = false;
         self.forget();
     }
+}
+
+/// The character set of a client's statements by the number of a collation; empty: not known.
+fn client_charset(collation: u16) -> Vec<u8> {
+    let name = charset::of_collation(collation);
+    name.filter(|name| charset::is_for_clients(name)).unwrap_or_default().into()
 }
 
 #[cfg(test)]

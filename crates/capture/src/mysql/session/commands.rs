@@ -335,7 +335,8 @@ impl Session {
             }
             RESET_CONNECTION => {
                 self.prepared = super::Prepared::default();
-                self.who.charset.clone_from(&self.login_charset);
+                let charset = self.reset_charset.as_ref().unwrap_or(&self.login_charset);
+                self.who.charset.clone_from(charset);
                 self.is_untracked = false;
             }
             QUERY => {

@@ -1,4 +1,5 @@
 mod lost;
+mod reset;
 mod search;
 
 use super::*;
@@ -79,8 +80,12 @@ impl Scene {
     }
 
     fn greet(&mut self, caps: u64) -> &mut Scene {
+        self.greet_as("8.0.1", caps)
+    }
+
+    fn greet_as(&mut self, version: &str, caps: u64) -> &mut Scene {
         let caps = (caps | caps::PROTOCOL_41).to_le_bytes();
-        let mut greeting = b"\x0a8.0.1\0\x07\0\0\0saltsalt\0".to_vec();
+        let mut greeting = [b"\x0a", version.as_bytes(), b"\0\x07\0\0\0saltsalt\0"].concat();
         greeting.extend(&caps[..2]);
         greeting.extend([33, 2, 0]);
         greeting.extend(&caps[2..4]);
