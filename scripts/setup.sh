@@ -16,7 +16,7 @@ run_packages=(
 )
 test_packages=(
     age binutils bpftrace bsdextrautils chromium clang-format elfutils lintian man-db mariadb-test mmdebstrap openssl percona-toolkit
-    libfaketime shellcheck valgrind
+    libfaketime shellcheck tcpdump tshark valgrind
     libaio1 libnuma1 maven unzip # MySQL 8.0 and how to get it
 )
 bench_packages=(libspdlog-dev python3-venv)

@@ -30,7 +30,7 @@ pub struct Process {
 }
 
 impl Process {
-    fn start(name: &'static str, command: &mut Command) -> Result<Self> {
+    pub(crate) fn start(name: &'static str, command: &mut Command) -> Result<Self> {
         command.process_group(0);
         // SAFETY: between fork and exec only async-signal-safe calls are allowed; this closure
         // makes one system call (prctl) and touches no memory of the parent.
@@ -39,6 +39,11 @@ impl Process {
         }
         let child = command.spawn().with_context(|| format!("starting {command:?}"))?;
         Ok(Self { name, child })
+    }
+
+    /// Whether it has not ended yet.
+    pub(crate) fn is_running(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(None))
     }
 
     /// Kills it with SIGKILL.

@@ -20,6 +20,8 @@
 //! | [`recorded`] | the lines of a log, connection by connection, in a short form |
 //! | [`verdict`] | the answered ids against the ids in the log |
 //! | [`audit`] | all of that about one log directory |
+//! | [`namespace`] | a network namespace, in which packets may be captured |
+//! | [`captured`] | a capture beside a server, and both logs compared |
 //! | [`benched`] | `tacho bench`, and whether it restores a server |
 //! | [`guide`] | the tables of the guide |
 //! | [`converted`] | the log in another format |
@@ -36,6 +38,7 @@
 pub mod arena;
 pub mod audit;
 pub mod benched;
+pub mod captured;
 pub mod claim;
 pub mod converted;
 pub mod crowd;
@@ -50,6 +53,7 @@ pub mod mysql_place;
 pub mod mysql_replication;
 pub mod mysql_rewriting;
 pub mod mysql_server;
+pub mod namespace;
 pub mod paired;
 pub mod product;
 pub mod proxy;
@@ -95,8 +99,16 @@ pub fn without_namespaces(consequence: &str) {
         std::env::var("TACHO_WITHOUT_NAMESPACES").is_ok_and(|value| value == "1"),
         "this machine forbids namespaces: {consequence}. TACHO_WITHOUT_NAMESPACES=1 accepts that"
     );
+    leave_out(&format!("namespaces are forbidden: {consequence}"));
+}
+
+/// Lists something that is not tested, at the end of `make test`.
+///
+/// # Panics
+/// The list cannot be written.
+pub fn leave_out(what: &str) {
     let added = std::process::Command::new(source_root().join("scripts/left-out.sh"))
-        .args(["add", &format!("namespaces are forbidden: {consequence}")])
+        .args(["add", what])
         .status()
         .expect("running scripts/left-out.sh");
     assert!(added.success(), "scripts/left-out.sh: {added}");
