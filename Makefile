@@ -5,7 +5,8 @@ PREFIX ?= /usr/local
 # other's code. They share compiled third-party crates, by scripts/crate-cache.py.
 export CARGO_TARGET_DIR ?= $(CURDIR)/target
 # Which server `make build`, `make run` and `make test` are about: mariadb is the one that is
-# installed here, 10.11; mariadb-11.8 and mysql-9.7 are in folders of their own.
+# installed here, 10.11; mariadb-11.8 and mysql-9.7 are in folders of their own. capture is the
+# installed one without a plugin, with `tacho capture` beside it.
 SERVER ?= mariadb
 # The installed one has another name, too.
 override SERVER := $(SERVER:mariadb-10.11=mariadb)
@@ -30,7 +31,7 @@ build: setup-run ## Build plugin, command and hub into build/ (SERVER=mysql-9.7:
 	cargo build --release -p tacho
 	install -D -m 755 "$(CARGO_TARGET_DIR)/release/tacho" build/bin/tacho
 	scripts/build-hub.sh
-	scripts/build-$(FAMILY).sh $(SERVER)
+	$(if $(filter capture,$(FAMILY)),,scripts/build-$(FAMILY).sh $(SERVER))
 	@scripts/crate-cache.py save
 
 build-mysql: setup-mysql ## Build what MySQL loads into build/mysql-9.7 (component), build/mysql-8.0 (plugin)
@@ -41,7 +42,7 @@ setup-mysql: setup-test ## Fetch MySQL 9.7 and 8.0 into folders of their own (fo
 	@scripts/setup-mysql.sh mysql-9.7
 	@scripts/setup-mysql.sh mysql-8.0
 
-run: build ## Record a load on a private server, check the log, measure the cost
+run: build ## Record a load, check the log, measure the cost (SERVER=capture: from packets)
 	cargo run --release -p tacho-tests --bin tacho-run
 
 demo: build ## Show the web UI with a day of traffic of several servers (ARGS='--listen 127.0.0.1:7780')
@@ -90,6 +91,12 @@ lane-servers:
 else ifeq ($(FAMILY),mysql)
 test test-all: setup-test build
 	TACHO_ALL_SERVERS=1 scripts/test-release.sh $(SERVER)
+else ifeq ($(FAMILY),capture)
+# The decoder, and its records beside those of the plugin.
+test test-all: setup-test build
+	cargo test -p tacho-capture
+	scripts/build-mariadb.sh mariadb
+	scripts/test-server.sh mariadb all -- capture
 else
 test test-all: setup-test build test-server
 	scripts/mtr.sh $(SERVER)

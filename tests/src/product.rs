@@ -43,7 +43,7 @@ const MARIADB: Product = Product {
     variable: "tacho_",
     status: "Tacho_",
     options: &[],
-    known: &["max_open_files"],
+    known: server::KNOWN,
 };
 
 /// Without a binary log, as by default in MariaDB: the comparison is about recording.

@@ -37,7 +37,10 @@ const FILES_ARE_OPEN: &str = "[Warning] tacho: secure_file_priv is empty";
 
 /// The kernel limits I/O buffers for each user, and how many are left depends on other processes: a
 /// server that gets none works without, and warns about it.
-pub(crate) const NO_NATIVE_AIO: &str = "innodb-use-native-aio=0";
+pub const NO_NATIVE_AIO: &str = "innodb-use-native-aio=0";
+
+/// MariaDB's warnings at every start in a test.
+pub const KNOWN: &[&str] = &["max_open_files"];
 
 /// A wrapper that makes a server started by root obey file permissions, like one that runs as its
 /// own user: the tests' directories may be below a home that only root can enter.
@@ -248,7 +251,10 @@ pub(crate) fn assert_none(complaints: &[String]) {
     assert!(complaints.is_empty(), "the server complained:\n{}", complaints.join("\n"));
 }
 
-pub(crate) fn complaints(log: &str, allowed: &[&str]) -> Vec<String> {
+/// Lines of an error log that are errors, warnings or marks of a crash and contain none of the
+/// `allowed` texts.
+#[must_use]
+pub fn complaints(log: &str, allowed: &[&str]) -> Vec<String> {
     log.lines()
         .filter(|line| {
             let bad = line.contains("[ERROR]") || line.contains("[Warning]");

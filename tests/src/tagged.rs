@@ -87,6 +87,8 @@ pub fn find_id<'a>(sql: &'a str, run: &str) -> Option<&'a str> {
 pub struct Load {
     /// Socket of the server.
     pub socket: PathBuf,
+    /// Its port on this machine, if the client connects over TCP instead.
+    pub port: Option<u16>,
     /// Account without a password.
     pub user: String,
     /// First part of every id: letters and digits.
@@ -108,6 +110,7 @@ impl Load {
     pub fn new(socket: &Path, run: &str) -> Self {
         Self {
             socket: socket.to_owned(),
+            port: None,
             user: "root".to_owned(),
             run: run.to_owned(),
             threads: 4,
@@ -115,6 +118,13 @@ impl Load {
             big_every: 50,
             failing_prepares: true,
             acknowledged_file: None,
+        }
+    }
+
+    fn connect(&self) -> mysql::Result<Conn> {
+        match self.port {
+            Some(port) => client::connect_tcp(port, &self.user, DATABASE),
+            None => client::connect(&self.socket, &self.user, DATABASE),
         }
     }
 
@@ -249,7 +259,7 @@ impl Worker {
     fn work(mut self) -> Result<Tally> {
         let mut step_number = 0;
         while !self.stop.load(Ordering::Relaxed) {
-            let Ok(mut conn) = client::connect(&self.load.socket, &self.load.user, DATABASE) else {
+            let Ok(mut conn) = self.load.connect() else {
                 // The server is down, or not up again yet.
                 thread::sleep(Duration::from_millis(10));
                 continue;

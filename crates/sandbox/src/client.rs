@@ -90,8 +90,17 @@ impl Login {
 
 /// Connects as `user`, without a password, with `db` as default database if it is not empty.
 pub fn connect(socket: &Path, user: &str, db: &str) -> mysql::Result<Conn> {
-    let options = mysql::OptsBuilder::new()
-        .socket(socket.to_str())
+    connect_by(mysql::OptsBuilder::new().socket(socket.to_str()), user, db)
+}
+
+/// The same over TCP, to a port of this machine.
+pub fn connect_tcp(port: u16, user: &str, db: &str) -> mysql::Result<Conn> {
+    let place = mysql::OptsBuilder::new().ip_or_hostname(Some("127.0.0.1")).tcp_port(port);
+    connect_by(place, user, db)
+}
+
+fn connect_by(place: mysql::OptsBuilder, user: &str, db: &str) -> mysql::Result<Conn> {
+    let options = place
         .user(Some(user))
         .db_name(if db.is_empty() { None } else { Some(db) })
         .prefer_socket(false)

@@ -16,12 +16,31 @@ pub struct Expected<'a> {
     pub tally: &'a Tally,
     /// sysbench, for the run that was recorded completely.
     pub report: &'a Report,
+    /// The server's own counts; a capture has none.
+    pub status: Option<Status>,
+}
+
+/// The counts of the server.
+pub struct Status {
     /// `Tacho_records_written`, read by the last connection.
     pub records_written: u64,
     /// `Tacho_records_lost`.
     pub records_lost: u64,
     /// The connection that read these.
-    pub status_conn: u64,
+    pub conn: u64,
+}
+
+impl Status {
+    /// Whether it should have counted this line as written. After its last reading the server had
+    /// only the end of sessions and of itself to record, that reading, and that its connection had
+    /// just turned recording on again.
+    fn lacks(&self, line: &Line) -> bool {
+        let is_expected = matches!(&*line.event, "disconnect" | "stop" | "config");
+        line.seq > self.records_written
+            && line.conn != Some(self.conn)
+            && !is_expected
+            && !is_quit(line)
+    }
 }
 
 /// The findings in the log.
@@ -30,6 +49,8 @@ pub struct Findings {
     pub lines: u64,
     /// Bytes of all files.
     pub bytes: u64,
+    /// `Tacho_records_lost`; of a capture, the number of its `lost` lines.
+    pub lost: u64,
     /// Acknowledged statements that are missing.
     pub missing: u64,
     /// Statements that are there more than once.
@@ -46,24 +67,15 @@ pub fn check(directory: &Path, expected: &Expected) -> Result<Findings> {
     let mut tags = TagCounter::new(RUN);
     let mut samples = Samples::default();
     let mut lines = 0;
-    let mut counted = 0;
-    let mut late_strangers = 0;
+    let (mut counted, mut lost_lines, mut late_strangers) = (0, 0, 0);
     let bytes = log::read(directory, |line, text| {
         lines += 1;
         invariants.see(line);
         tags.see(line);
         samples.see(line, text);
         counted += u64::from(is_counted(line));
-        // After its last reading the server had only the end of sessions and of itself to
-        // record, that reading, and that its connection had just turned recording on again.
-        let is_expected = matches!(&*line.event, "disconnect" | "stop" | "config");
-        if line.seq > expected.records_written
-            && line.conn != Some(expected.status_conn)
-            && !is_expected
-            && !is_quit(line)
-        {
-            late_strangers += 1;
-        }
+        lost_lines += u64::from(line.event == "lost");
+        late_strangers += u64::from(expected.status.as_ref().is_some_and(|it| it.lacks(line)));
     })?;
 
     let verdict = Verdict::new(expected.tally, &tags.finish());
@@ -78,28 +90,40 @@ pub fn check(directory: &Path, expected: &Expected) -> Result<Findings> {
     if expected.report.reconnects != 0 {
         problems.push(format!("sysbench lost {} connections", expected.report.reconnects));
     }
-    if expected.records_lost != 0 {
-        problems.push(format!("the server counted {} lost records", expected.records_lost));
-    }
-    if lines < expected.records_written {
-        let written = expected.records_written;
-        problems.push(format!("the server wrote {written} records, the log has {lines} lines"));
-    }
-    if late_strangers != 0 {
-        problems.push(format!(
-            "{late_strangers} lines after number {} which the server had not counted as written",
-            expected.records_written
-        ));
+    if let Some(status) = &expected.status {
+        problems.extend(contradictions(status, lines, late_strangers));
+    } else if lost_lines != 0 {
+        problems.push(format!("the log declares {lost_lines} times that something is lost"));
     }
     problems.extend(invariants.finish());
     Ok(Findings {
         lines,
         bytes,
+        lost: expected.status.as_ref().map_or(lost_lines, |status| status.records_lost),
         missing: verdict.missing.len() as u64 + answered.saturating_sub(counted),
         duplicate: verdict.duplicate.len() as u64 + counted.saturating_sub(answered),
         problems,
         samples: samples.finish(),
     })
+}
+
+/// What the log has otherwise than the server has counted.
+fn contradictions(status: &Status, lines: u64, late_strangers: u64) -> Vec<String> {
+    let mut problems = Vec::new();
+    let Status { records_written: written, records_lost: lost, .. } = status;
+    if *lost != 0 {
+        problems.push(format!("the server counted {lost} lost records"));
+    }
+    if lines < *written {
+        problems.push(format!("the server wrote {written} records, the log has {lines} lines"));
+    }
+    if late_strangers != 0 {
+        problems.push(format!(
+            "{late_strangers} lines after number {written} which the server had not counted as \
+             written"
+        ));
+    }
+    problems
 }
 
 /// Whether sysbench counts this line's statement. It counts each answered Execute (it

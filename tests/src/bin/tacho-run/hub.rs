@@ -4,11 +4,12 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 use tacho_tests::client::{Conn, Queryable as _};
 use tacho_tests::hub::{Hub, HubClient, Process};
 use tacho_tests::tagged::Tally;
 use tacho_tests::verdict::Verdict;
+use tacho_tests::wait;
 
 use crate::RUN;
 
@@ -64,6 +65,7 @@ impl Central {
             if page["records"].as_array().is_some_and(|records| !records.is_empty()) {
                 return Ok(answered.elapsed());
             }
+            ensure!(answered.elapsed() < wait::DEADLINE, "the hub does not find {query}");
             std::thread::sleep(POLL_INTERVAL);
         }
     }
@@ -109,13 +111,13 @@ impl Central {
             problems,
         })
     }
+}
 
-    /// Leaves the web UI open until Ctrl-C.
-    pub fn leave_open(&mut self) -> Result<()> {
-        let token = self.hub.token("auditor", None)?;
-        println!("The web UI is open until Ctrl-C: {}/sign-in#{token}\n", self.hub.url());
-        self.hub.process().wait()
-    }
+/// Leaves the web UI open until Ctrl-C.
+pub fn leave_open(hub: &mut Hub) -> Result<()> {
+    let token = hub.token("auditor", None)?;
+    println!("The web UI is open until Ctrl-C: {}/sign-in#{token}\n", hub.url());
+    hub.process().wait()
 }
 
 /// From a statement's answer to its search result.

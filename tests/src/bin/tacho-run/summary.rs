@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use serde_json::json;
 use tacho_tests::paired::Measured;
-use tacho_tests::product::Product;
 
 use crate::check::Findings;
 use crate::hub::{Found, Lags};
@@ -15,12 +14,10 @@ const SAMPLE_CHARS_MAX: usize = 500;
 
 /// The complete result.
 pub struct Summary<'a> {
-    /// The recorded server.
-    pub server: &'a Product,
+    /// The recorded server, by the name that `SERVER=` has.
+    pub server: &'static str,
     /// Answers that sysbench and the tagging client got while recording was on.
     pub statements_acknowledged: u64,
-    /// `Tacho_records_lost`.
-    pub records_lost: u64,
     /// Where the log is.
     pub log_directory: &'a Path,
     /// What is in it.
@@ -33,6 +30,8 @@ pub struct Summary<'a> {
     pub lags: &'a Lags,
     /// The cost.
     pub measured: &'a Measured,
+    /// Figures that have another meaning with this server.
+    pub notes: &'a [&'static str],
     /// Warnings and errors of the server.
     pub complaints: Vec<String>,
 }
@@ -43,10 +42,10 @@ impl Summary<'_> {
     pub fn to_json(&self) -> String {
         let one_decimal = |value: f64| (value * 10.0).round() / 10.0;
         let result = json!({
-            "server": self.server.name,
+            "server": self.server,
             "statements_acknowledged": self.statements_acknowledged,
             "records_written": self.findings.lines,
-            "records_lost": self.records_lost,
+            "records_lost": self.findings.lost,
             "missing_ids": self.findings.missing,
             "duplicate_ids": self.findings.duplicate,
             "log_bytes": self.findings.bytes,
@@ -62,12 +61,14 @@ impl Summary<'_> {
             "hub_lag_ms_p99": self.lags.p99_ms,
             "hub_catch_up_ms": self.caught_up.as_millis() as u64,
             "hub_verified": self.found.is_verified,
+            "notes": self.notes,
             "problems": self.problems(),
         });
         format!("{result:#}")
     }
 
-    fn problems(&self) -> Vec<&String> {
+    /// All violations.
+    pub fn problems(&self) -> Vec<&String> {
         self.findings.problems.iter().chain(&self.found.problems).collect()
     }
 
@@ -88,7 +89,7 @@ impl Summary<'_> {
         println!("  missing in the log   {:>12}", grouped(findings.missing));
         println!("  twice in the log     {:>12}", grouped(findings.duplicate));
         println!("  records written      {:>12}", grouped(findings.lines));
-        println!("  records lost         {:>12}", grouped(self.records_lost));
+        println!("  records lost         {:>12}", grouped(findings.lost));
         self.print_hub();
         println!("  size of the log      {:>12} MB", grouped(findings.bytes / 1_000_000));
         println!(
@@ -105,6 +106,9 @@ impl Summary<'_> {
             );
         }
         println!("  took                 {:>12} s", elapsed.as_secs());
+        for note in self.notes {
+            println!("  note                 {note}");
+        }
         for complaint in &self.complaints {
             println!("  the server says      {complaint}");
         }
