@@ -2,6 +2,7 @@
 //! `v80` are for one of them.
 
 mod bench;
+mod capture;
 mod clients;
 mod component;
 mod digests;
