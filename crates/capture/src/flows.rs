@@ -3,7 +3,8 @@
 mod flow;
 
 use std::collections::{HashMap, HashSet};
-use std::net::SocketAddr;
+use std::hash::{Hash, Hasher};
+use std::net::{IpAddr, SocketAddr};
 
 use crate::link::Segment;
 use crate::mysql::{Limits, Output, Side};
@@ -47,7 +48,25 @@ impl Default for Budget {
 }
 
 /// Client and server.
-type Key = (SocketAddr, SocketAddr);
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Key(SocketAddr, SocketAddr);
+
+impl Hash for Key {
+    /// In one write: the hasher has a secret key, since whoever sends packets chooses addresses,
+    /// and takes several times as long for the parts of an address one by one.
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let mut bytes = [0; 36];
+        for (address, place) in [self.0, self.1].iter().zip(bytes.chunks_exact_mut(18)) {
+            let (ip, port) = place.split_at_mut(16);
+            match address.ip() {
+                IpAddr::V4(it) => ip[..4].copy_from_slice(&it.octets()),
+                IpAddr::V6(it) => ip.copy_from_slice(&it.octets()),
+            }
+            port.copy_from_slice(&address.port().to_be_bytes());
+        }
+        state.write(&bytes);
+    }
+}
 
 /// All connections, see the module documentation.
 pub struct Flows {
@@ -103,8 +122,8 @@ impl Flows {
     /// The connection of a segment, and who sends it. `None`: not one to a server.
     fn place(&self, segment: &Segment<'_>) -> Option<(Key, Side)> {
         let Segment { from, to, .. } = *segment;
-        let by_client = ((from, to), Side::Client);
-        let by_server = ((to, from), Side::Server);
+        let by_client = (Key(from, to), Side::Client);
+        let by_server = (Key(to, from), Side::Server);
         if !self.servers.is_empty() {
             return match (self.is_server(to), self.is_server(from)) {
                 (true, false) => Some(by_client),
@@ -167,8 +186,7 @@ impl Flows {
                 self.flows.insert(key, flow);
             }
         }
-        self.give(key, side, segment, out);
-        if self.flows.get(&key).is_some_and(Flow::is_elsewhere) {
+        if self.give(key, side, segment, out) {
             self.rejoin(key, out);
             self.give(key, side, segment, out);
         }
@@ -192,18 +210,19 @@ impl Flows {
         self.flows.insert(key, old.rejoined(key, number, self.budget.each));
     }
 
-    /// Passes a segment to its connection.
-    fn give(&mut self, key: Key, side: Side, segment: &Segment<'_>, out: &mut dyn Output) {
-        let Some(flow) = self.flows.get_mut(&key) else { return };
+    /// Passes a segment to its connection. `true`: that continues elsewhere.
+    fn give(&mut self, key: Key, side: Side, segment: &Segment<'_>, out: &mut dyn Output) -> bool {
+        let Some(flow) = self.flows.get_mut(&key) else { return false };
         self.held_bytes -= flow.held_bytes();
         flow.add(side, segment, out);
         self.held_bytes += flow.held_bytes();
         self.figures.peak_bytes = self.figures.peak_bytes.max(self.held_bytes);
         if flow.has_hole() {
             self.holes.insert(key);
-        } else {
+        } else if !self.holes.is_empty() {
             self.holes.remove(&key);
         }
+        flow.is_elsewhere()
     }
 
     /// Too much memory is used: the connections that hold the most of it give it up.

@@ -5,6 +5,7 @@ mod belongs;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 
+use super::Key;
 use crate::link::Segment;
 use crate::mysql::session::Session;
 use crate::mysql::{Identity, Limits, Output, Side};
@@ -80,7 +81,7 @@ pub struct Flow {
 impl Flow {
     /// `is_whole`: its first packet was captured. `is_sure`: it is one to a server.
     pub fn new(
-        (client, server): (SocketAddr, SocketAddr),
+        Key(client, server): Key,
         number: u32,
         is_whole: bool,
         is_sure: bool,

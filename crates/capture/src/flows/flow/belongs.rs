@@ -4,9 +4,8 @@
 //! client ends it: a RST must have the number that is expected, a SYN needs the server's answer,
 //! and a connection that continues after its end is followed again.
 
-use std::net::SocketAddr;
-
 use super::{End, Flow, Sort};
+use crate::flows::Key;
 use crate::link::Segment;
 use crate::mysql::{Limits, Output, Side};
 
@@ -57,7 +56,7 @@ impl Flow {
 
     /// The rest of a connection that continues after its end, or elsewhere: its bytes are counted
     /// from where they ended, if that is known.
-    pub fn rejoined(&self, key: (SocketAddr, SocketAddr), number: u32, limits: Limits) -> Flow {
+    pub fn rejoined(&self, key: Key, number: u32, limits: Limits) -> Flow {
         let mut flow = Flow::new(key, number, false, self.sort == Sort::MySql, limits);
         for (half, end) in flow.halves.iter_mut().zip(self.ends) {
             if let Some(seq) = end {
