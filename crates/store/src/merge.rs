@@ -37,6 +37,8 @@ const HOURS_AT_ONCE: usize = 8;
 const HOURS_MAX: usize = 32;
 /// Memory of row groups that are not written yet, of all outputs, in bytes.
 const BUFFER_BYTES: usize = 48 << 20;
+/// The same for the rollups of all outputs.
+const ROLLUP_BUFFER_BYTES: usize = 64 << 20;
 
 /// The merger yields to threads that receive and index records.
 const NICE: i32 = 5;
@@ -152,7 +154,8 @@ struct Output {
 }
 
 impl Output {
-    fn create(store: &Store, id: u64, level: u8, group_bytes: usize) -> Result<Self, SegmentError> {
+    /// One of so many outputs.
+    fn create(store: &Store, id: u64, level: u8, outputs: usize) -> Result<Self, SegmentError> {
         let (path, rollup_paths) = (store.segment_path(id), store.rollup_paths(id));
         let info = SegmentInfo {
             id,
@@ -165,9 +168,11 @@ impl Output {
         };
         Ok(Self {
             info,
-            writer: SegmentWriter::create(&path, Effort::Small)?.with_groups(group_bytes),
+            writer: SegmentWriter::create(&path, Effort::Small)?
+                .with_groups(BUFFER_BYTES / outputs),
             path,
-            rollups: RollupsWriter::create(&rollup_paths)?,
+            rollups: RollupsWriter::create(&rollup_paths)?
+                .with_groups(ROLLUP_BUFFER_BYTES / outputs),
             rollup_paths,
         })
     }
@@ -240,7 +245,6 @@ fn write_pass(
     place: impl Fn(i64) -> Option<usize>,
     ids: &mut Vec<u64>,
 ) -> Result<Vec<SegmentInfo>, StoreError> {
-    let group_bytes = BUFFER_BYTES / levels.len();
     let mut outputs: Vec<Option<Output>> = levels.iter().map(|_| None).collect();
     rows::merged(inputs, place, |place, batch| {
         let output = match &mut outputs[place] {
@@ -248,7 +252,7 @@ fn write_pass(
             none => {
                 let (id, _) = store.new_segment();
                 ids.push(id);
-                none.insert(Output::create(store, id, levels[place], group_bytes)?)
+                none.insert(Output::create(store, id, levels[place], levels.len())?)
             }
         };
         output.add(batch)

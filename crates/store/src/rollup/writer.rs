@@ -24,8 +24,8 @@ use crate::segment::{GROUP_ROWS, SegmentError};
 const GROUPS_MAX: usize = 1 << 17;
 /// Rows that become a batch.
 const BATCH_ROWS: usize = 4_096;
-/// Memory of a row group that is not written yet: many files are written at once.
-const GROUP_BYTES: usize = 4 << 20;
+/// Memory of a row group that is not written yet at most. Smaller ones make larger files.
+const GROUP_BYTES: usize = 16 << 20;
 
 /// The rollups of a segment, by minute and by hour: paths, writers, or bytes of the files.
 pub type Rollups<T> = [T; 2];
@@ -47,6 +47,14 @@ impl RollupsWriter {
         let [minutes, hours] = STEPS_US;
         let files = [Output::create(&paths[0], minutes)?, Output::create(&paths[1], hours)?];
         Ok(Self { files, key: Vec::new() })
+    }
+
+    /// The same with smaller row groups: `bytes` is the memory of both files.
+    pub fn with_groups(mut self, bytes: usize) -> Self {
+        for file in &mut self.files {
+            file.group_bytes = file.group_bytes.min(bytes / STEPS_US.len());
+        }
+        self
     }
 
     /// Counts rows of the segment, which are sorted by server and time.
@@ -83,6 +91,7 @@ impl RollupsWriter {
 struct Output {
     step_us: i64,
     writer: ArrowWriter<File>,
+    group_bytes: usize,
     rows: Rows,
     server: Option<String>,
     /// The begin of the minute or hour that is counted.
@@ -100,7 +109,8 @@ impl Output {
             .build();
         let writer = ArrowWriter::try_new(File::create(path)?, schema(), Some(properties))?;
         let (rows, groups) = (Rows::new(), Groups::default());
-        Ok(Self { step_us, writer, rows, server: None, begin_us: 0, groups })
+        let group_bytes = GROUP_BYTES;
+        Ok(Self { step_us, writer, group_bytes, rows, server: None, begin_us: 0, groups })
     }
 
     /// Prepares for a record of this server and time.
@@ -135,7 +145,7 @@ impl Output {
 
     fn write_rows(&mut self) -> Result<(), SegmentError> {
         self.writer.write(&self.rows.finish()?)?;
-        if self.writer.memory_size() > GROUP_BYTES {
+        if self.writer.memory_size() > self.group_bytes {
             self.writer.flush()?;
         }
         Ok(())
