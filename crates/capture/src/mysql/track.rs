@@ -38,10 +38,15 @@ pub fn change(statement: &[u8]) -> Change<'_> {
     let is_simple = change.db.is_some() || change.charset.is_some();
     // Something behind it: another statement, a comment, a collation.
     let has_more = is_simple && !matches!(rest, b"" | b";");
-    if has_more || ends_tracking || !is_simple && (change.is_doubtful || mentions.change) {
-        return Change { is_doubtful: true, ends_tracking, ..Change::default() };
+    let is_doubtful = if is_simple {
+        has_more || ends_tracking
+    } else {
+        change.is_doubtful || mentions.change || is_executed || mentions.execution
+    };
+    if is_doubtful {
+        return Change { is_doubtful, ends_tracking, ..Change::default() };
     }
-    change
+    Change { ends_tracking, ..change }
 }
 
 fn set<'s>(words: &mut Words<'s>, change: &mut Change<'s>) {
@@ -241,13 +246,24 @@ mod tests {
     #[test]
     fn what_may_end_the_reports_of_the_server() {
         let padded = [&b"SELECT '"[..], &[b'x'; 100_000], b"'; SET session_track_schema = OFF"];
+        // Drivers choose what is reported when they connect: that changes neither of them.
         for text in [
             &b"SET session_track_schema = OFF"[..],
-            b"SET @@Session.SESSION_TRACK_SYSTEM_VARIABLES = ''; SET NAMES latin1",
+            b"set autocommit=1,session_track_schema=1,session_track_system_variables=CONCAT('x')",
+            &padded.concat(),
+        ] {
+            let change = change(text);
+            assert!(change.ends_tracking && !change.is_doubtful);
+            assert_eq!((change.db, change.charset), (None, None));
+        }
+        for text in [
+            &b"SET @@Session.SESSION_TRACK_SYSTEM_VARIABLES = ''; SET NAMES latin1"[..],
+            b"SET session_track_schema = OFF; USE b",
+            b"SET session_track_schema = OFF, character_set_client = latin1",
+            b"USE b; SET session_track_schema = OFF",
             b"EXECUTE s",
             b"execute immediate @x",
             b"SELECT 1; /* y */ EXECUTE s USING @a",
-            &padded.concat(),
         ] {
             let change = change(text);
             let shown = String::from_utf8_lossy(&text[..text.len().min(50)]);
