@@ -237,8 +237,9 @@ impl Session {
             }
         }
         let goes_on = !self.is_skipping();
-        if !goes_on {
+        if !goes_on && !input.is_empty() {
             self.skip(input.len() as u64, ts_us);
+            self.not_read(side);
         }
         if let Some(packing) = self.packing.as_mut().filter(|_| goes_on) {
             packing.inflaters[side as usize] = inflater;
@@ -265,9 +266,12 @@ impl Session {
         if is_broken {
             // `lose` adds what has arrived, and resets the framer.
             self.lose(Cause::Protocol, input.len() as u64, ts_us, out);
+        } else if input.is_empty() {
+            // Everything was read.
         } else if self.is_skipping() {
             self.skip(input.len() as u64, ts_us);
-        } else if !input.is_empty() {
+            self.not_read(side);
+        } else {
             // The rest of the segment is packed.
             self.unpack(side, input, ts_us, out);
         }

@@ -29,8 +29,12 @@ const LAST_PREPARED: u32 = u32::MAX;
 impl Session {
     /// Whether the client's next message belongs to the answer of the first command.
     fn is_client_asked(&self) -> bool {
-        let is_login = self.queue.front().is_some_and(|it| it.kind.answers == Answers::Login);
-        is_login || self.response.as_ref().is_some_and(Response::is_file)
+        self.is_login() || self.response.as_ref().is_some_and(Response::is_file)
+    }
+
+    /// Whether the first command is answered by an exchange as in a login.
+    fn is_login(&self) -> bool {
+        self.queue.front().is_some_and(|it| it.kind.answers == Answers::Login)
     }
 
     /// Whether the server sends a stream of events.
@@ -45,6 +49,11 @@ impl Session {
     }
 
     pub(super) fn client_sends(&mut self, message: &Message<'_>, ts_us: i64, out: &mut dyn Output) {
+        // A login continues the numbers. A packet that begins new ones is a command, which the
+        // server executes if it does not ask: it must not pass as authentication data.
+        if self.is_login() && message.seq == 0 && self.packing.is_none() {
+            return self.lose(Cause::Protocol, message.total, ts_us, out);
+        }
         if self.is_client_asked() {
             self.next_seq = message.next_seq;
             if message.total == 0
@@ -133,6 +142,7 @@ impl Session {
             // Without an answer, a trial cannot be decided.
             if self.is_trial {
                 self.skip_since(command.sent_bytes, command.ts_us);
+                self.forget_user();
             } else {
                 let end = CommandEnd { command: command.kind.name, ..CommandEnd::default() };
                 self.emit(out, command.ts_us.max(now_us), &Event::Point(end));
@@ -191,8 +201,7 @@ impl Session {
             RESET_CONNECTION => self.prepared = super::Prepared::default(),
             CHANGE_USER => {
                 self.prepared = super::Prepared::default();
-                self.who.user.clear();
-                self.who.is_partial = true;
+                self.forget_user();
             }
             _ => {}
         }
@@ -234,7 +243,8 @@ impl Session {
         }
         self.next_seq = message.next_seq;
         let is_login = self.queue.front().is_some_and(|it| it.kind.answers == Answers::Login);
-        let goes_on = is_login && !matches!(message.bytes.first(), Some(0 | 0xff));
+        // A packet whose first byte is missing may be the last one.
+        let goes_on = is_login && message.bytes.first().is_some_and(|it| !matches!(it, 0 | 0xff));
         let step = if goes_on { Step::More } else { response.step(message) };
         if step == Step::Wrong {
             return self.lose(Cause::Protocol, message.total, ts_us, out);
@@ -307,22 +317,22 @@ impl Session {
         ts_us: i64,
         out: &mut dyn Output,
     ) {
+        let before = (self.caps, self.who.clone(), self.login_charset.clone());
         if let Some(login) = command.login.clone() {
-            let before = (self.caps, self.who.clone(), self.login_charset.clone());
             self.take_login(login);
             self.caps = before.0;
-            if failure.is_some() {
-                // The record has the user that was asked for.
-                self.emit(out, ts_us, &Event::ChangeUser { failure });
-                (self.caps, self.who, self.login_charset) = before;
-                return;
-            }
         } else {
-            // Who it is now is not known.
-            self.who.user.clear();
-            self.who.is_partial = true;
+            // The packet was not captured as a whole.
+            self.forget_user();
+            self.who.db.clear();
+            self.who.charset.clear();
         }
+        let is_refused = failure.is_some();
+        // The record has the user that was asked for.
         self.emit(out, ts_us, &Event::ChangeUser { failure });
+        if is_refused {
+            (self.caps, self.who, self.login_charset) = before;
+        }
     }
 
     /// What a successful command has changed in the session.

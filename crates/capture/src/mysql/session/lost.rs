@@ -8,6 +8,8 @@
 //! Data does not pass that by chance. It is no proof against the client itself: one that pipelines
 //! commands can make the data of a large statement look like commands while the server answers the
 //! ones before. Hence these records say `partial`.
+//!
+//! Bytes of the client that were not read may have changed the user: from then on it is unknown.
 
 use std::collections::VecDeque;
 
@@ -28,6 +30,7 @@ impl Session {
                 *is_armed = false;
                 self.ends = Ends::default();
                 self.skip(bytes, ts_us);
+                self.not_read(side);
             }
             Phase::Commands
                 if self.packing.is_none() && self.framers[side as usize].skip(bytes) =>
@@ -41,9 +44,29 @@ impl Session {
                 }
                 self.messages(side, &[], ts_us, out);
             }
-            _ => self.lose(Cause::TcpGap, bytes, ts_us, out),
+            _ => {
+                self.lose(Cause::TcpGap, bytes, ts_us, out);
+                self.not_read(side);
+            }
         }
         self.note_begin(side);
+    }
+
+    /// Bytes of this side were not read. Those of a client may have been `COM_CHANGE_USER`.
+    pub(super) fn not_read(&mut self, side: Side) {
+        if side == Side::Client && self.phase != Phase::Over {
+            self.forget_user();
+        }
+    }
+
+    /// Whose session it is now is not known: a record without a user makes the reader look for it
+    /// in the `connect` line of the connection, one with a wrong user does not.
+    pub(super) fn forget_user(&mut self) {
+        self.who.user.clear();
+        self.who.os_user.clear();
+        // That of the login, which COM_RESET_CONNECTION brings back.
+        self.login_charset.clear();
+        self.who.is_partial = true;
     }
 
     /// When the first byte was sent that is not understood, µs.
@@ -55,8 +78,12 @@ impl Session {
     /// framer has.
     pub(super) fn lose(&mut self, cause: Cause, bytes: u64, ts_us: i64, out: &mut dyn Output) {
         let is_logged_in = self.phase == Phase::Commands;
-        let arrived = self.arrived_bytes(Side::Client) + self.arrived_bytes(Side::Server);
-        let bytes = bytes.saturating_add(arrived);
+        let client_bytes = self.arrived_bytes(Side::Client);
+        let bytes = bytes.saturating_add(client_bytes + self.arrived_bytes(Side::Server));
+        // Otherwise what the client has sent was perhaps not understood.
+        let is_client_read = matches!(cause, Cause::TcpGap | Cause::Memory)
+            && client_bytes == 0
+            && !self.is_trial;
         if self.is_trial {
             // Nothing was believed yet: it is a part of the same gap.
             self.skip_queue();
@@ -76,6 +103,9 @@ impl Session {
         self.phase = Phase::Lost { is_armed: false };
         self.forget();
         self.who.is_partial = true;
+        if !is_client_read {
+            self.forget_user();
+        }
         // They may have changed unseen, and so may what the server reports.
         self.is_untracked = true;
         self.who.db.clear();
@@ -200,6 +230,7 @@ impl Session {
             Side::Server => self.ends = Ends::default(),
         }
         self.skip(bytes.len() as u64, ts_us);
+        self.not_read(side);
     }
 
     /// Whether packets are compressed. `None`: that is not known.

@@ -1,6 +1,7 @@
 mod lost;
 mod reset;
 mod search;
+mod user;
 
 use super::*;
 use crate::mysql::CommandEnd;
