@@ -145,6 +145,18 @@ impl Flows {
         })
     }
 
+    /// Client, server and sender of a segment, if its connection is one to a server. Without named
+    /// servers, only those count that have greeted, and all of port 3306.
+    pub(crate) fn sides(
+        &self,
+        segment: &Segment<'_>,
+    ) -> Option<(SocketAddr, SocketAddr, Side)> {
+        let (key, side) = self.place(segment)?;
+        let is_sure = !self.servers.is_empty() || key.1.port() == USUAL_PORT;
+        let is_sure = is_sure || self.flows.get(&key).is_some_and(Flow::is_to_server);
+        is_sure.then_some((key.0, key.1, side))
+    }
+
     fn known(&self, by_client: (Key, Side), by_server: (Key, Side)) -> Option<(Key, Side)> {
         [by_client, by_server].into_iter().find(|(key, _)| self.flows.contains_key(key))
     }

@@ -13,6 +13,7 @@
 //! a session that says `partial` its own client could make its data look like one.
 //! `docs/specs/capture.md` has every packet type and what becomes of it.
 
+pub mod check;
 pub mod flows;
 mod last_line;
 pub mod link;

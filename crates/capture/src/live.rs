@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tacho_settings::Setting;
 
 use crate::flows::{Budget, Figures, Flows};
-use crate::link::{self, Link};
+use crate::link::{self, Link, Segment};
 use crate::probe::{Probe, is_readable};
 use crate::recording::Recording;
 use crate::source::live::{Change, LiveError, Packet, Ring};
@@ -66,7 +66,8 @@ const WAIT: Duration = Duration::from_millis(100);
 /// How long the writer may take at the end.
 const STOP_TIMEOUT_MS: u64 = 60_000;
 
-fn now_us() -> i64 {
+/// The time, µs since 1970-01-01 UTC.
+pub(crate) fn now_us() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_micros()).unwrap_or(i64::MAX)
 }
@@ -156,15 +157,10 @@ impl Open {
         flows: &mut Flows,
         probe: &mut Probe<'_>,
     ) -> bool {
-        let mut each = |packet: Packet<'_>| {
-            let link = Link::Packet(packet.protocol);
-            let (bytes, packet_bytes) = (packet.bytes, packet.packet_bytes);
-            // The server discards it.
-            if packet.is_unverified && link::has_wrong_checksum(link, bytes) {
-                watch.summary.damaged += 1;
-            } else if let Some(segment) = link::segment(link, bytes, packet_bytes, packet.ts_us) {
-                flows.segment(&segment, probe);
-            }
+        let mut each = |packet: Packet<'_>| match segment_of(&packet) {
+            Ok(Some(segment)) => flows.segment(&segment, probe),
+            Ok(None) => {}
+            Err(Damaged) => watch.summary.damaged += 1,
         };
         (0..blocks_max).any(|_| !self.ring.next(&mut each))
     }
@@ -196,6 +192,18 @@ impl Open {
         }
         watch.counted_us = now_us;
     }
+}
+
+/// A packet with a wrong checksum: its receiver discards it.
+pub(crate) struct Damaged;
+
+/// The TCP segment of a packet, if it has one.
+pub(crate) fn segment_of<'p>(packet: &Packet<'p>) -> Result<Option<Segment<'p>>, Damaged> {
+    let link = Link::Packet(packet.protocol);
+    if packet.is_unverified && link::has_wrong_checksum(link, packet.bytes) {
+        return Err(Damaged);
+    }
+    Ok(link::segment(link, packet.bytes, packet.packet_bytes, packet.ts_us))
 }
 
 /// What is looked at every second.

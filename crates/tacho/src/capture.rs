@@ -1,5 +1,6 @@
 //! `tacho capture`: `tacho_capture` records; this module has the command line and the messages.
 
+mod check;
 mod live;
 
 use std::io::{self, BufWriter};
@@ -73,6 +74,9 @@ pub enum CaptureError {
     /// Signals cannot be handled.
     #[error("cannot handle signals: {0}")]
     Signal(io::Error),
+    /// An option of `--check` without it.
+    #[error("--format is for --check: records are always JSON")]
+    Format,
     /// Stdout cannot be written to.
     #[error("cannot write the output")]
     Output(#[source] io::Error),
@@ -94,6 +98,7 @@ impl CaptureError {
             self,
             Self::Replay(ReplayError::File(FileError::Io { .. }))
                 | Self::Live(Live::Live(LiveError::NoInterface(_) | LiveError::TooManyPorts(_)))
+                | Self::Format
                 | Self::AsRoot { .. }
                 | Self::User { .. }
         )
@@ -105,6 +110,12 @@ impl CaptureError {
 /// # Errors
 /// See [`CaptureError`].
 pub fn run(args: &CaptureArgs) -> anyhow::Result<ExitCode> {
+    if let (Some(interface), true) = (&args.interface, args.check) {
+        return Ok(check::run(args, interface)?);
+    }
+    if args.report.is_json() {
+        return Err(CaptureError::Format.into());
+    }
     if let (Some(interface), Some(log)) = (&args.interface, &args.log) {
         live::run(args, interface, log)?;
         return Ok(ExitCode::SUCCESS);

@@ -223,6 +223,10 @@ pub const PAGES: &[Facts] = &[
                 "tacho capture --interface eth0 --server 192.0.2.1:3306 --log DIR",
                 "Record what passes an interface",
             ),
+            (
+                "tacho capture --check --interface eth0",
+                "Show what a capture of the interface would record",
+            ),
         ],
         files: &[ARENAS, KEY, CAPTURE],
         see_also: &["tacho", "tacho-tail", "tcpdump"],

@@ -123,6 +123,11 @@ impl Flow {
         self.last_us
     }
 
+    /// Whether it is certain that it is one to a server.
+    pub fn is_to_server(&self) -> bool {
+        self.sort == Sort::MySql
+    }
+
     /// Whether there was any data.
     pub fn has_data(&self) -> bool {
         self.has_data

@@ -44,8 +44,11 @@ fn unless(code: u16, k: u32) -> sock_filter {
     sock_filter { code, jt: 1, jf: 0, k }
 }
 
-/// Accepts the ports of a TCP header behind X bytes, and nothing else.
+/// Accepts the ports of a TCP header behind X bytes, and nothing else. No ports are all of them.
 fn of_ports(ports: &[u16]) -> Vec<sock_filter> {
+    if ports.is_empty() {
+        return vec![step(RETURN, ACCEPT)];
+    }
     let mut steps = Vec::new();
     for offset in [0, 2] {
         steps.push(step(LOAD_HALF_BEHIND, offset));

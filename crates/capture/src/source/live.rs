@@ -239,11 +239,25 @@ impl Ring {
     /// # Errors
     /// It cannot wait; an interface that goes down is no error.
     pub fn wait(&self, until: BorrowedFd<'_>, at_most: Duration) -> Result<(), LiveError> {
+        self.wait_or(until.as_raw_fd(), at_most)
+    }
+
+    /// Waits until there are packets. A block that is not full is handed over after some
+    /// milliseconds, so after a wait without packets there were none before it.
+    ///
+    /// # Errors
+    /// As [`Ring::wait`].
+    pub fn wait_for_rest(&self) -> Result<(), LiveError> {
+        // No descriptor: the system call ignores it.
+        self.wait_or(-1, Duration::from_millis(BLOCK_TIMEOUT_MS.into()) * 5)
+    }
+
+    fn wait_or(&self, until: RawFd, at_most: Duration) -> Result<(), LiveError> {
         if self.is_ready() {
             return Ok(());
         }
         let poll = |fd: RawFd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
-        let mut fds = [poll(self.socket.as_raw_fd()), poll(until.as_raw_fd())];
+        let mut fds = [poll(self.socket.as_raw_fd()), poll(until)];
         let timeout_ms = c_int::try_from(at_most.as_millis()).unwrap_or(c_int::MAX);
         // SAFETY: the array has two entries.
         let rc = unsafe { libc::poll(fds.as_mut_ptr(), 2, timeout_ms) };

@@ -3,7 +3,7 @@
 use std::io;
 use std::os::fd::AsFd as _;
 use std::os::unix::net::UnixStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rustix::fs::{Access, access};
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -33,15 +33,10 @@ pub fn run(args: &CaptureArgs, interface: &str, log: &Path) -> Result<(), Captur
     };
     // The socket needs privileges; nothing after it does.
     let open = capture.open().map_err(Live::from)?;
-    if let Some(user) = new_user {
-        let name = args.user.clone().unwrap_or_else(|| user.uid.to_string());
-        user.become_it().map_err(|error| CaptureError::User { name, error })?;
-    }
-    user::drop_privileges().map_err(CaptureError::Privileges)?;
+    give_up_privileges(args, new_user)?;
     std::fs::create_dir_all(&log).map_err(directory)?;
     let log = log.canonicalize().map_err(directory)?;
-    let beside = || log.parent().map(|parent| parent.join("tacho-signing.key"));
-    let signing_key_file = args.signing_key_file.clone().or_else(beside).unwrap_or_default();
+    let signing_key_file = signing_key_file(args, &log);
     check_key(&signing_key_file)?;
     let recording = Recording {
         log_directory: log.clone(),
@@ -52,12 +47,7 @@ pub fn run(args: &CaptureArgs, interface: &str, log: &Path) -> Result<(), Captur
         utc: args.utc,
         replay: false,
     };
-    // Becomes readable on a signal; it is never read.
-    let (stopped, signalled) = UnixStream::pair().map_err(CaptureError::Signal)?;
-    for signal in [SIGTERM, SIGINT] {
-        let signalled = signalled.try_clone().map_err(CaptureError::Signal)?;
-        signal_hook::low_level::pipe::register(signal, signalled).map_err(CaptureError::Signal)?;
-    }
+    let stopped = stopped_by_signal()?;
     let summary = open.run(&recording, stopped.as_fd(), || {
         say::problem(format!("capturing on {interface} into {}", log.display()));
     })?;
@@ -68,8 +58,30 @@ pub fn run(args: &CaptureArgs, interface: &str, log: &Path) -> Result<(), Captur
     Ok(())
 }
 
+/// Becomes readable on a signal; it is never read.
+pub(super) fn stopped_by_signal() -> Result<UnixStream, CaptureError> {
+    let (stopped, signalled) = UnixStream::pair().map_err(CaptureError::Signal)?;
+    for signal in [SIGTERM, SIGINT] {
+        let signalled = signalled.try_clone().map_err(CaptureError::Signal)?;
+        signal_hook::low_level::pipe::register(signal, signalled).map_err(CaptureError::Signal)?;
+    }
+    Ok(stopped)
+}
+
+/// Becomes the user, if there is one to become, and gives up all privileges.
+pub(super) fn give_up_privileges(
+    args: &CaptureArgs,
+    new_user: Option<User>,
+) -> Result<(), CaptureError> {
+    if let Some(user) = new_user {
+        let name = args.user.clone().unwrap_or_else(|| user.uid.to_string());
+        user.become_it().map_err(|error| CaptureError::User { name, error })?;
+    }
+    user::drop_privileges().map_err(CaptureError::Privileges)
+}
+
 /// The user to become, if the process is root: a decoder of packets must not be.
-fn user_of(args: &CaptureArgs, log: &Path) -> Result<Option<User>, CaptureError> {
+pub(super) fn user_of(args: &CaptureArgs, log: &Path) -> Result<Option<User>, CaptureError> {
     if let Some(name) = &args.user {
         let failed = |error| CaptureError::User { name: name.clone(), error };
         let user = User::named(name).map_err(failed)?;
@@ -94,8 +106,14 @@ fn user_of(args: &CaptureArgs, log: &Path) -> Result<Option<User>, CaptureError>
     Ok(Some(owner))
 }
 
+/// The signing key of a log: beside its directory, unless it is named.
+pub(super) fn signing_key_file(args: &CaptureArgs, log: &Path) -> PathBuf {
+    let beside = || log.parent().map(|parent| parent.join("tacho-signing.key"));
+    args.signing_key_file.clone().or_else(beside).unwrap_or_default()
+}
+
 /// Without its key the log would not be sealed.
-fn check_key(path: &Path) -> Result<(), CaptureError> {
+pub(super) fn check_key(path: &Path) -> Result<(), CaptureError> {
     let uid = rustix::process::geteuid().as_raw();
     let checked = if let Ok(owner) = User::owner_of(path) {
         // It has mode 0000, which its owner can change.

@@ -2,16 +2,19 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{ArgGroup, Args};
 
-use super::size;
+use super::report::ReportFormat;
+use super::{duration, size};
 
 /// Shown at the end of `tacho capture --help`.
 const NOTES: &str = "\
 For example
   tacho capture --interface eth0 --server 192.0.2.1:3306 --log /var/log/tacho-capture
   tacho capture --read mysql.pcap | jq .sql
+  tacho capture --check --interface eth0
 
 Each line is a record as the plugin writes it, with \"source\":\"capture\" and the address of the
 server. What the packets do not show is declared in `lost` lines: bytes that were not captured,
@@ -25,7 +28,14 @@ above if that is missing; if that is root, --user is required.
 
 Without --server, --read finds connections to port 3306, and those whose server greets as MySQL.
 
-Exit code: 0 success; 1 failed, or the file could not be read to its end (see stderr); 2 wrong
+--check listens for a while, records nothing, and shows what would be recorded: the interface, the
+privileges, the servers that greet a client, the share of encrypted connections, statements. It
+connects to no server, so it finds only those that have clients. SIGTERM and Ctrl-C end it early.
+With --log it also tests whether the log could be written. As root without --log and --user, it
+switches to the user id 65534, which owns no file.
+
+Exit code: 0 success, with --check: statements would be recorded; 1 failed, with --check: no
+statement would be recorded, without it: the file could not be read to its end (see stderr); 2 wrong
 usage.";
 
 /// Where packets come from.
@@ -42,16 +52,30 @@ pub struct CaptureArgs {
     pub read: Option<PathBuf>,
 
     /// Capture on this interface, and write its records to a log; `any` is all of them
-    #[arg(long, value_name = "INTERFACE", requires = "server", requires = "log")]
+    #[arg(long, value_name = "INTERFACE")]
     pub interface: Option<String>,
 
     /// Address and port of a server; 0.0.0.0 or [::] is any address. May be repeated
-    #[arg(long, value_name = "IP:PORT")]
+    #[arg(long, value_name = "IP:PORT", required_unless_present_any = ["read", "check"])]
     pub server: Vec<SocketAddr>,
 
     /// Directory of the log, made if it is missing
-    #[arg(long, value_name = "DIR", requires = "interface")]
+    #[arg(long, value_name = "DIR", requires = "interface",
+          required_unless_present_any = ["read", "check"])]
     pub log: Option<PathBuf>,
+
+    /// Record nothing, but listen on the interface and show what would be recorded
+    #[arg(long, requires = "interface", conflicts_with = "read")]
+    pub check: bool,
+
+    /// How long --check listens
+    #[arg(long, value_name = duration::NAME, value_parser = duration::up_to_an_hour,
+          default_value = "10s", requires = "check")]
+    pub check_time: Duration,
+
+    /// Format of the result of --check
+    #[command(flatten)]
+    pub report: ReportFormat,
 
     /// Signing key of the log, made if it is missing [default: tacho-signing.key beside the log
     /// directory]

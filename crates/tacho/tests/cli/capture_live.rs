@@ -12,26 +12,27 @@ use serde_json::Value;
 
 /// How long anything may take on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
-const SERVER: &str = "10.9.0.2:3306";
+pub const SERVER: &str = "10.9.0.2:3306";
 const OK: &[u8] = b"\0\0\0\x02\0\0\0";
 
 /// Set in the process in the namespace.
 const INSIDE: &str = "TACHO_TEST_NAMESPACE";
 
-/// Runs a test of this file in a user and network namespace: with the capabilities for its network,
-/// as a user or as root. The same program is executed there, with only this test.
-fn in_namespace(user: &str, test: &str, inside: fn()) {
+/// Runs a test in a user and network namespace: with the capabilities for its network, as a user or
+/// as root, or without any. The same program is executed there, with only this test.
+pub fn in_namespace(user: &str, test: &str, inside: fn()) {
     if std::env::var_os(INSIDE).is_some() {
         return inside();
     }
     let map: &[&str] = match user {
         "root" => &["--map-root-user"],
+        "unprivileged" => &["--map-user=1000", "--map-group=1000"],
         _ => &["--map-user=1000", "--map-group=1000", "--keep-caps"],
     };
     let output = Command::new("unshare")
         .args([&["--user", "--net"], map].concat())
         .arg(std::env::current_exe().expect("this program"))
-        .args(["--exact", &format!("capture_live::{test}"), "--nocapture"])
+        .args(["--exact", test, "--nocapture"])
         .env(INSIDE, "1")
         .output()
         .expect("unshare");
@@ -46,7 +47,7 @@ fn ip(args: &str) {
 }
 
 /// The interface `v0` to capture, and `v1` to send into.
-fn make_interfaces() {
+pub fn make_interfaces() {
     ip("link add v0 type veth peer name v1");
     ip("link set v0 up");
     ip("link set v1 up");
@@ -148,13 +149,13 @@ impl Drop for Capture {
     }
 }
 
-fn packet(seq: u8, payload: &[u8]) -> Vec<u8> {
+pub fn packet(seq: u8, payload: &[u8]) -> Vec<u8> {
     [&(payload.len() as u32).to_le_bytes()[..3], &[seq], payload].concat()
 }
 
 /// What is different about a segment.
 #[derive(Clone, Copy, Default)]
-struct Odd {
+pub struct Odd {
     syn: bool,
     is_first: bool,
     /// Its checksum is wrong.
@@ -164,14 +165,14 @@ struct Odd {
 }
 
 /// A connection, whose packets are sent into `v1`.
-struct Wire {
+pub struct Wire {
     socket: OwnedFd,
     port: u16,
     next: [u32; 2],
 }
 
 impl Wire {
-    fn open(port: u16) -> Wire {
+    pub fn open(port: u16) -> Wire {
         // SAFETY: no pointers; the result is checked.
         let socket = unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW, 0) };
         assert!(socket >= 0, "{}", std::io::Error::last_os_error());
@@ -195,7 +196,7 @@ impl Wire {
     }
 
     /// A session after its login.
-    fn log_in(port: u16) -> Wire {
+    pub fn log_in(port: u16) -> Wire {
         let mut wire = Wire::open(port);
         wire.send(0, b"", Odd { syn: true, is_first: true, ..Odd::default() });
         wire.next[0] += 1;
@@ -234,19 +235,19 @@ impl Wire {
         assert_eq!(usize::try_from(sent), Ok(frame.len()), "{}", std::io::Error::last_os_error());
     }
 
-    fn client(&mut self, payload: &[u8]) -> &mut Wire {
+    pub fn client(&mut self, payload: &[u8]) -> &mut Wire {
         self.send(0, payload, Odd::default());
         self.next[0] += payload.len() as u32;
         self
     }
 
-    fn server(&mut self, payload: &[u8]) -> &mut Wire {
+    pub fn server(&mut self, payload: &[u8]) -> &mut Wire {
         self.send(1, payload, Odd::default());
         self.next[1] += payload.len() as u32;
         self
     }
 
-    fn statement(&mut self, text: &str) -> &mut Wire {
+    pub fn statement(&mut self, text: &str) -> &mut Wire {
         self.client(&query(text)).server(&packet(1, OK))
     }
 }
@@ -261,7 +262,7 @@ fn of<'l>(lines: &'l [Value], event: &str) -> Vec<&'l Value> {
 
 #[test]
 fn what_the_server_discards_is_not_recorded() {
-    in_namespace("user", "what_the_server_discards_is_not_recorded", inside_forged);
+    in_namespace("user", "capture_live::what_the_server_discards_is_not_recorded", inside_forged);
 }
 
 fn inside_forged() {
@@ -284,7 +285,7 @@ fn inside_forged() {
 
 #[test]
 fn an_interface_that_is_made_again_is_captured_again() {
-    in_namespace("user", "an_interface_that_is_made_again_is_captured_again", inside_new_interface);
+    in_namespace("user", "capture_live::an_interface_that_is_made_again_is_captured_again", inside_new_interface);
 }
 
 fn inside_new_interface() {
@@ -308,7 +309,7 @@ fn inside_new_interface() {
 
 #[test]
 fn the_time_without_a_capture_is_declared() {
-    in_namespace("user", "the_time_without_a_capture_is_declared", inside_restart);
+    in_namespace("user", "capture_live::the_time_without_a_capture_is_declared", inside_restart);
 }
 
 fn inside_restart() {
@@ -349,7 +350,7 @@ fn inside_restart() {
 /// No privilege is left when packets are decoded.
 #[test]
 fn it_gives_up_its_capabilities() {
-    in_namespace("user", "it_gives_up_its_capabilities", inside_capabilities);
+    in_namespace("user", "capture_live::it_gives_up_its_capabilities", inside_capabilities);
 }
 
 fn inside_capabilities() {
@@ -371,7 +372,7 @@ fn inside_capabilities() {
 
 #[test]
 fn it_does_not_decode_packets_as_root() {
-    in_namespace("root", "it_does_not_decode_packets_as_root", inside_as_root);
+    in_namespace("root", "capture_live::it_does_not_decode_packets_as_root", inside_as_root);
 }
 
 fn inside_as_root() {
@@ -395,7 +396,7 @@ fn inside_as_root() {
 /// A log that cannot be sealed is not begun.
 #[test]
 fn it_needs_a_place_for_its_key() {
-    in_namespace("user", "it_needs_a_place_for_its_key", inside_key);
+    in_namespace("user", "capture_live::it_needs_a_place_for_its_key", inside_key);
 }
 
 fn inside_key() {

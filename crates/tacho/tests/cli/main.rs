@@ -3,6 +3,7 @@
 mod arena;
 mod bounds;
 mod capture;
+mod capture_check;
 mod capture_live;
 mod convert;
 mod digest;

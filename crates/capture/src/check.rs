@@ -1,0 +1,235 @@
+//! Listens for a while, and says what a capture would record. It writes nothing.
+
+mod interface;
+mod tally;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
+use std::os::fd::BorrowedFd;
+use std::time::{Duration, Instant};
+
+pub use interface::Interface;
+pub use tally::{Counts, Server};
+
+use crate::flows::{Budget, Flows};
+use crate::link::Segment;
+use crate::live::{Damaged, now_us, segment_of};
+use crate::probe::is_readable;
+use crate::source::live::{Change, LiveError, Packet, Ring};
+use tally::Tally;
+
+/// What to listen to.
+#[derive(Clone, Debug)]
+pub struct Check {
+    /// The interface; `any` is all of them.
+    pub interface: String,
+    /// The servers; none: they are recognised by their greeting and by port 3306.
+    pub servers: Vec<SocketAddr>,
+    /// Size of the ring that the kernel fills, bytes.
+    pub ring_bytes: usize,
+    /// Memory for connections.
+    pub budget: Budget,
+}
+
+/// The packets and connections of that time.
+#[derive(Clone, Debug, Default)]
+pub struct Findings {
+    /// TCP packets of the servers' ports, or all of them if no server is named.
+    pub packets: u64,
+    /// Packets that the kernel had no space for.
+    pub dropped: u64,
+    /// Packets with a wrong checksum: their receiver discards them.
+    pub damaged: u64,
+    /// The interface was removed meanwhile.
+    pub is_gone: bool,
+    /// Segments, connections and events.
+    pub counts: Counts,
+    /// Servers by their address.
+    pub servers: BTreeMap<String, Server>,
+}
+
+/// Why a capture would record statements, or not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Statements passed, and were understood.
+    Recorded,
+    /// The interface is down, and nothing passed.
+    Down,
+    /// No packet of a server passed.
+    NoPackets,
+    /// Only clients were heard.
+    OnlyClients,
+    /// Only servers were heard.
+    OnlyServers,
+    /// All connections are encrypted.
+    Encrypted,
+    /// There was data, but no command that is certain.
+    NotUnderstood,
+    /// Clients logged in, and sent no command.
+    NoCommands,
+}
+
+impl Verdict {
+    /// Its name in the result for programs.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Verdict::Recorded => "recorded",
+            Verdict::Down => "interface_down",
+            Verdict::NoPackets => "no_packets",
+            Verdict::OnlyClients => "only_clients",
+            Verdict::OnlyServers => "only_servers",
+            Verdict::Encrypted => "encrypted",
+            Verdict::NotUnderstood => "not_understood",
+            Verdict::NoCommands => "no_commands",
+        }
+    }
+}
+
+impl Findings {
+    /// What they mean; `interface` is as it was before, `None` for `any`.
+    pub fn verdict(&self, interface: Option<&Interface>) -> Verdict {
+        let Counts { from_clients, from_servers, connections, encrypted, logins, .. } = self.counts;
+        if self.counts.has_commands() {
+            Verdict::Recorded
+        } else if from_clients + from_servers == 0 {
+            let is_down = self.is_gone || interface.is_some_and(|it| !it.is_up);
+            if is_down { Verdict::Down } else { Verdict::NoPackets }
+        } else if from_servers == 0 {
+            Verdict::OnlyClients
+        } else if from_clients == 0 {
+            Verdict::OnlyServers
+        } else if encrypted > 0 && encrypted == connections {
+            Verdict::Encrypted
+        } else if logins > 0 {
+            Verdict::NoCommands
+        } else {
+            Verdict::NotUnderstood
+        }
+    }
+}
+
+/// How long to wait for packets at a time.
+const WAIT: Duration = Duration::from_millis(100);
+/// Blocks of the ring that are taken at a time.
+const BLOCKS_MAX: usize = 64;
+
+/// A check whose socket is open. It needs no privileges any more.
+pub struct Open {
+    ring: Ring,
+    flows: Flows,
+    tally: Tally,
+    damaged: u64,
+}
+
+impl Check {
+    /// Opens the socket, which needs the capability `CAP_NET_RAW`.
+    ///
+    /// # Errors
+    /// See [`LiveError`].
+    pub fn open(self) -> Result<Open, LiveError> {
+        let ports = self.servers.iter().map(SocketAddr::port).collect::<BTreeSet<_>>();
+        let ports = ports.into_iter().collect::<Vec<_>>();
+        let ring = Ring::open(&self.interface, &ports, self.ring_bytes)?;
+        let flows = Flows::new(self.servers, self.budget);
+        Ok(Open { ring, flows, tally: Tally::default(), damaged: 0 })
+    }
+}
+
+impl Open {
+    /// Listens for this time, or until `stop` becomes readable.
+    ///
+    /// # Errors
+    /// Packets cannot be waited for.
+    pub fn listen(mut self, time: Duration, stop: BorrowedFd<'_>) -> Result<Findings, LiveError> {
+        let mut findings = Findings::default();
+        let since = Instant::now();
+        while since.elapsed() < time && !is_readable(stop) {
+            self.take(BLOCKS_MAX);
+            self.look(&mut findings);
+            let left = time.saturating_sub(since.elapsed());
+            self.ring.wait(stop, left.min(WAIT))?;
+        }
+        // What was sent before, but not for ever: more arrives meanwhile.
+        let mut blocks_left = self.ring.block_count();
+        while blocks_left > 0 && self.take(1) {
+            blocks_left -= 1;
+        }
+        if blocks_left > 0 {
+            self.ring.wait_for_rest()?;
+            self.take(1);
+        }
+        self.look(&mut findings);
+        self.flows.finish(&mut self.tally);
+        findings.damaged = self.damaged;
+        (findings.counts, findings.servers) = self.tally.finish();
+        Ok(findings)
+    }
+
+    /// Takes so many blocks of what the kernel has filled. `false`: there were fewer.
+    fn take(&mut self, blocks: usize) -> bool {
+        let Open { ring, flows, tally, damaged } = self;
+        let mut each = |packet: Packet<'_>| match segment_of(&packet) {
+            Ok(Some(segment)) => take_segment(flows, tally, &segment),
+            Ok(None) => {}
+            Err(Damaged) => *damaged += 1,
+        };
+        (0..blocks).all(|_| ring.next(&mut each))
+    }
+
+    fn look(&mut self, findings: &mut Findings) {
+        // A kernel that does not answer has no news.
+        let counts = self.ring.counts().unwrap_or_default();
+        findings.packets += counts.packets;
+        findings.dropped += counts.dropped;
+        findings.is_gone = self.ring.follow() == Change::Gone;
+        // Half a second behind: packets may still be in a block that is not full.
+        self.flows.tick(now_us() - 500_000, &mut self.tally);
+    }
+}
+
+fn take_segment(flows: &mut Flows, tally: &mut Tally, segment: &Segment<'_>) {
+    flows.segment(segment, tally);
+    if let Some((client, server, side)) = flows.sides(segment) {
+        tally.segment(client, server, side, segment);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(counts: Counts) -> Findings {
+        Findings { counts, ..Findings::default() }
+    }
+
+    #[test]
+    fn the_verdict_names_the_first_thing_that_is_missing() {
+        let interface = |is_up| Interface {
+            name: "eth0".to_owned(),
+            is_up,
+            is_loopback: false,
+            link: "Ethernet".to_owned(),
+            mtu: 1500,
+            offloads: Vec::new(),
+        };
+        let up = interface(true);
+        assert_eq!(of(Counts::default()).verdict(Some(&up)), Verdict::NoPackets);
+        assert_eq!(of(Counts::default()).verdict(None), Verdict::NoPackets);
+        assert_eq!(of(Counts::default()).verdict(Some(&interface(false))), Verdict::Down);
+        let gone = Findings { is_gone: true, ..Findings::default() };
+        assert_eq!(gone.verdict(Some(&up)), Verdict::Down);
+        let one = Counts { connections: 2, from_clients: 5, ..Counts::default() };
+        assert_eq!(of(one).verdict(None), Verdict::OnlyClients);
+        let other = Counts { from_clients: 0, from_servers: 5, ..one };
+        assert_eq!(of(other).verdict(None), Verdict::OnlyServers);
+        let both = Counts { from_servers: 5, ..one };
+        assert_eq!(of(both).verdict(None), Verdict::NotUnderstood);
+        assert_eq!(of(Counts { encrypted: 1, ..both }).verdict(None), Verdict::NotUnderstood);
+        assert_eq!(of(Counts { encrypted: 2, ..both }).verdict(None), Verdict::Encrypted);
+        let login = Counts { logins: 1, encrypted: 1, ..both };
+        assert_eq!(of(login).verdict(None), Verdict::NoCommands);
+        for seen in [Counts { statements: 1, ..login }, Counts { commands: 1, ..login }] {
+            assert_eq!(of(seen).verdict(Some(&up)), Verdict::Recorded);
+        }
+    }
+}

@@ -1,0 +1,268 @@
+//! `tacho capture --check`: shows what a capture would record.
+
+use std::io::{self, ErrorKind};
+use std::net::{SocketAddr, UdpSocket};
+use std::os::fd::AsFd as _;
+use std::path::Path;
+use std::process::ExitCode;
+
+use serde_json::json;
+use tacho_capture::check::{Check, Findings, Interface, Verdict};
+use tacho_capture::flows::Budget;
+use tacho_capture::live::CaptureError as Live;
+use tacho_capture::source::live::{ANY, LiveError};
+
+use super::{CaptureError, live};
+use crate::cli::CaptureArgs;
+use crate::recover::user::{self, User};
+use crate::say::{self, counted};
+
+/// As root, without a log whose owner it could become: the user that owns no file, on every Linux.
+const UNPRIVILEGED: User = User { uid: 65_534, gid: 65_534 };
+
+/// What was found, in words.
+struct Words {
+    /// The verdict, and what to do if no statement would be recorded.
+    result: String,
+    /// Other facts that a reader should know.
+    notes: Vec<String>,
+}
+
+/// Listens, and shows what was found. Success: statements would be recorded.
+pub fn run(args: &CaptureArgs, interface: &str) -> Result<ExitCode, CaptureError> {
+    let facts = Interface::of(interface);
+    if facts.is_none() && interface != ANY {
+        return Err(Live::from(LiveError::NoInterface(interface.to_owned())).into());
+    }
+    let check = Check {
+        interface: interface.to_owned(),
+        servers: args.server.clone(),
+        ring_bytes: usize::try_from(args.ring_size).unwrap_or(usize::MAX),
+        budget: Budget::default(),
+    };
+    let open = match check.open() {
+        Ok(open) => open,
+        Err(LiveError::Socket(error)) if error.kind() == ErrorKind::PermissionDenied => {
+            show(args, facts.as_ref(), None)?;
+            return Ok(ExitCode::from(1));
+        }
+        Err(error) => return Err(Live::from(error).into()),
+    };
+    become_user(args)?;
+    let stopped = live::stopped_by_signal()?;
+    say::problem(format!("listening on {interface} for {:?}", args.check_time));
+    let findings = open.listen(args.check_time, stopped.as_fd()).map_err(Live::from)?;
+    show(args, facts.as_ref(), Some(&findings))?;
+    let is_recorded = findings.verdict(facts.as_ref()) == Verdict::Recorded;
+    Ok(if is_recorded { ExitCode::SUCCESS } else { ExitCode::from(1) })
+}
+
+/// Gives up privileges as the capture itself does; with a log, tests whether it could be written.
+fn become_user(args: &CaptureArgs) -> Result<(), CaptureError> {
+    let Some(log) = &args.log else {
+        return live::give_up_privileges(args, user_without_log(args)?);
+    };
+    let directory = |error| CaptureError::Directory { path: log.clone(), error };
+    let log = std::path::absolute(log).map_err(directory)?;
+    let new_user = live::user_of(args, &log)?;
+    live::give_up_privileges(args, new_user)?;
+    // The directory, or the one in which it will be made.
+    let place = log.ancestors().find(|path| path.exists()).unwrap_or(Path::new("/"));
+    let wanted = rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK;
+    rustix::fs::access(place, wanted).map_err(|error| directory(error.into()))?;
+    live::check_key(&live::signing_key_file(args, &log))
+}
+
+/// The user to become if there is no log.
+fn user_without_log(args: &CaptureArgs) -> Result<Option<User>, CaptureError> {
+    if args.user.is_none() && !user::is_root() {
+        return Ok(None);
+    }
+    let Some(name) = &args.user else { return Ok(Some(UNPRIVILEGED)) };
+    let failed = |error| CaptureError::User { name: name.clone(), error };
+    let user = User::named(name).map_err(failed)?;
+    if user.uid == 0 {
+        return Err(failed(io::Error::other("packets must not be decoded as root")));
+    }
+    let is_it = user.uid == rustix::process::geteuid().as_raw();
+    Ok((!is_it).then_some(user))
+}
+
+/// Shows what was found; without findings, the socket could not be opened.
+fn show(
+    args: &CaptureArgs,
+    interface: Option<&Interface>,
+    findings: Option<&Findings>,
+) -> Result<(), CaptureError> {
+    let words = words(args, interface, findings);
+    if args.report.is_json() {
+        let verdict = findings.map(|it| it.verdict(interface));
+        let found = findings.cloned().unwrap_or_default();
+        let value = json!({
+            "recorded": verdict == Some(Verdict::Recorded),
+            "reason": verdict.map_or("no_privileges", Verdict::name),
+            "result": words.result,
+            "notes": words.notes,
+            "interface": interface,
+            "packets": found.packets,
+            "dropped": found.dropped,
+            "damaged": found.damaged,
+            "counts": found.counts,
+            "servers": found.servers,
+        });
+        return say::json(&value).map_err(CaptureError::Output);
+    }
+    let name = args.interface.as_deref().unwrap_or_default();
+    let mut lines = vec![format!("interface: {}", described(name, interface))];
+    if let Some(found) = findings {
+        lines.extend(found_lines(found));
+    }
+    lines.extend(words.notes.iter().map(|note| format!("note: {note}")));
+    lines.push(format!("result: {}", words.result));
+    lines.iter().try_for_each(|line| say::result(line)).map_err(CaptureError::Output)
+}
+
+fn described(name: &str, interface: Option<&Interface>) -> String {
+    let Some(it) = interface else { return format!("{name}, all interfaces of this host") };
+    let state = if it.is_up { "up" } else { "down" };
+    let mut text = format!("{name} is {state}, {}, MTU {}", it.link, it.mtu);
+    if !it.offloads.is_empty() {
+        text += &format!(", offloads {}", it.offloads.join(" "));
+    }
+    text
+}
+
+fn found_lines(found: &Findings) -> Vec<String> {
+    let counts = &found.counts;
+    let mut lines = vec![
+        format!(
+            "packets: {}, {} dropped by the kernel, {} with a wrong checksum",
+            found.packets, found.dropped, found.damaged
+        ),
+        format!(
+            "data: {} from clients, {} from servers",
+            counted(counts.from_clients, "segment"),
+            counted(counts.from_servers, "segment")
+        ),
+        format!(
+            "connections: {} with data, {} encrypted; {}",
+            counts.connections,
+            counts.encrypted,
+            counted(counts.logins, "login")
+        ),
+    ];
+    for (address, server) in &found.servers {
+        let version = match &server.version {
+            Some(version) => format!("version {version}"),
+            None => "version unknown, because no client connected".to_owned(),
+        };
+        lines.push(format!(
+            "server {address}: {version}; {}, {} encrypted; {}",
+            counted(server.connections, "connection"),
+            server.encrypted,
+            counted(server.statements, "statement")
+        ));
+    }
+    lines.push(format!(
+        "commands: {}, and {} without a text",
+        counted(counts.statements, "statement"),
+        counts.commands
+    ));
+    lines
+}
+
+fn words(args: &CaptureArgs, interface: Option<&Interface>, found: Option<&Findings>) -> Words {
+    let name = args.interface.as_deref().unwrap_or_default();
+    let Some(found) = found else {
+        let result = "no statement would be recorded: the kernel refuses the packet socket; run as \
+            root, use tacho-capture.service, or give the program the capability with `setcap \
+            cap_net_raw=ep \"$(command -v tacho)\"`";
+        return Words { result: result.to_owned(), notes: Vec::new() };
+    };
+    let verdict = found.verdict(interface);
+    let mut notes = notes(found, verdict);
+    notes.extend(local_note(&args.server, name, interface));
+    let time = format!("{:?}", args.check_time);
+    let why = match verdict {
+        Verdict::Recorded => {
+            return Words { result: "statements would be recorded".to_owned(), notes };
+        }
+        Verdict::Down => format!("{name} is down; `ip link set {name} up`"),
+        Verdict::NoPackets => format!(
+            "no data of a server passed in {time}; check the interface, the address and the port \
+             of the server, and that a client is active"
+        ),
+        Verdict::OnlyClients => {
+            "only packets to servers passed; capture where the answers pass, too, or let the \
+             switch mirror both directions"
+                .to_owned()
+        }
+        Verdict::OnlyServers => {
+            "only packets from servers passed; capture where the commands pass, too, or let the \
+             switch mirror both directions"
+                .to_owned()
+        }
+        Verdict::Encrypted => {
+            "all connections are encrypted; use the plugin in the server, or connections without \
+             TLS"
+                .to_owned()
+        }
+        Verdict::NotUnderstood => format!(
+            "no command was certain in {time}; listen longer with --check-time, and check that \
+             the port is one of MySQL or MariaDB"
+        ),
+        Verdict::NoCommands => format!(
+            "clients logged in, but sent no command in {time}; listen longer with --check-time"
+        ),
+    };
+    Words { result: format!("no statement would be recorded: {why}"), notes }
+}
+
+fn notes(found: &Findings, verdict: Verdict) -> Vec<String> {
+    let counts = &found.counts;
+    let mut notes = Vec::new();
+    if counts.encrypted > 0 && verdict != Verdict::Encrypted {
+        notes.push(format!(
+            "{} of {} connections are encrypted: their statements would not be recorded",
+            counts.encrypted, counts.connections
+        ));
+    }
+    if counts.partial_sessions > 0 {
+        notes.push(format!(
+            "{} began before: records say `partial`, and have no user until the next login",
+            counted(counts.partial_sessions, "session")
+        ));
+    }
+    if found.dropped > 0 {
+        notes.push("the kernel dropped packets: use a larger --ring-size".to_owned());
+    }
+    if counts.missing_bytes > 0 {
+        notes.push(format!(
+            "{} were sent and not captured: the interface or the mirror port loses packets",
+            counted(counts.missing_bytes, "byte")
+        ));
+    }
+    notes
+}
+
+/// The packets of clients on this host pass the loopback interface, whatever the server's address.
+fn local_note(
+    servers: &[SocketAddr],
+    name: &str,
+    interface: Option<&Interface>,
+) -> Option<String> {
+    if interface?.is_loopback {
+        return Some(
+            "lo has the packets of clients on this host; the Unix socket has none at all".to_owned(),
+        );
+    }
+    let is_local = |address: &&SocketAddr| {
+        !address.ip().is_unspecified() && UdpSocket::bind((address.ip(), 0)).is_ok()
+    };
+    let local = servers.iter().find(is_local)?;
+    Some(format!(
+        "{} is an address of this host: clients on this host use lo and not {name}; --interface \
+         any captures both",
+        local.ip()
+    ))
+}
