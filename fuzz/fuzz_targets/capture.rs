@@ -34,6 +34,7 @@ impl Output for Checks {
                 self.starts += 1;
                 assert!(text.is_none_or(|text| text.len() <= BUDGET_BYTES));
             }
+            Event::Params { text, .. } => assert!(text.len() <= 6 << 10),
             Event::End(_) => self.ends += 1,
             _ => {}
         }
@@ -88,7 +89,12 @@ fuzz_target!(|input: &[u8]| {
         1 => vec![([127, 0, 0, 1], 3306).into()],
         _ => vec![([0, 0, 0, 0], 3306).into()],
     };
-    let each = Limits { statement_bytes: 64 << 10, commands: 64, command_bytes: 64 << 10 };
+    let each = Limits {
+        statement_bytes: 64 << 10,
+        commands: 64,
+        command_bytes: 64 << 10,
+        params_bytes: 1 << 10,
+    };
     let budget = Budget { bytes: BUDGET_BYTES, connections: 2, each };
     let mut flows = Flows::new(servers, budget);
     let mut checks = Checks::default();

@@ -144,8 +144,13 @@ impl<'r> Probe<'r> {
         ] {
             strings[which] = Bytes::of(text);
         }
+        self.emit_record(who, Record { strings, ..record });
+    }
+
+    /// A record without anything but what it has.
+    fn emit_record(&mut self, who: &Identity, record: Record) {
         let conn = captured_conn(who.conn, who.number);
-        let record = Record { strings, conn, ..record };
+        let record = Record { conn, ..record };
         let probe = self.recorder.probe();
         // SAFETY: the recorder lives as long as `self`, and with it the probe; all texts outlive
         // the calls; `thread` belongs to this thread.
@@ -268,6 +273,17 @@ impl Output for Probe<'_> {
                 self.put_login(who, ts_us, kind, failure.as_ref(), &client);
             }
             Event::Start { command, text } => self.start(who, ts_us, command, *text),
+            Event::Params { text, whole_bytes } => {
+                let record = Record {
+                    kind: RecordKind::Params as u32,
+                    present: PRESENT_TEXT | PRESENT_FIGURES,
+                    ts_us,
+                    figures: [*whole_bytes, 0, 0, 0, 0],
+                    text: Bytes::of(text),
+                    ..Record::EMPTY
+                };
+                self.emit_record(who, record);
+            }
             Event::End(end) => self.end(who, ts_us, end),
             Event::Point(end) => self.point(who, ts_us, end),
             Event::Disconnect => self.disconnect(who, ts_us),

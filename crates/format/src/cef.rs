@@ -224,6 +224,8 @@ pub const fn place(field: Field) -> Place {
         | Field::conn_seq
         | Field::query_id
         | Field::sql_bytes
+        | Field::params
+        | Field::params_bytes
         | Field::sql_redacted
         | Field::sql_charset
         | Field::rows_examined

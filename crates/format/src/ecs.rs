@@ -157,6 +157,8 @@ pub const fn place(field: Field) -> Place {
         | Field::blocked_by
         | Field::sql
         | Field::sql_bytes
+        | Field::params
+        | Field::params_bytes
         | Field::sql_redacted
         | Field::digest
         | Field::rewrite_rule

@@ -161,6 +161,8 @@ const fn joined(field: Field) -> Joined {
         | Field::sql_bytes
         | Field::sql_redacted
         | Field::sql_charset
+        | Field::params
+        | Field::params_bytes
         | Field::digest => Joined::First,
         Field::errno | Field::sqlstate | Field::error | Field::tables | Field::running_seq => {
             Joined::Ruled

@@ -185,6 +185,8 @@ pub const fn place(field: Field) -> Place {
         Field::lock_time_us => Place::In("lockTimeUs"),
         Field::count => Place::In("count"),
         Field::sql_bytes
+        | Field::params
+        | Field::params_bytes
         | Field::sql_redacted
         | Field::sql_charset
         | Field::running_seq

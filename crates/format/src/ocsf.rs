@@ -257,6 +257,8 @@ pub const fn place(field: Field) -> Place {
         | Field::sqlstate
         | Field::blocked_by
         | Field::sql_bytes
+        | Field::params
+        | Field::params_bytes
         | Field::sql_redacted
         | Field::digest
         | Field::rewrite_rule

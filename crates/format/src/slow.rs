@@ -229,6 +229,8 @@ pub const fn place(field: Field) -> Place {
         | Field::error
         | Field::blocked_by
         | Field::sql_bytes
+        | Field::params
+        | Field::params_bytes
         | Field::sql_redacted
         | Field::sql_charset
         | Field::digest

@@ -128,6 +128,14 @@ macro_rules! fields {
                     "tables used, in the order of first use; see below",
                     "if reported", "server";
             }
+            params {
+                params => params: Params,
+                    "values of parameters, in their order: see [Parameters](#parameters)",
+                    "executions of prepared statements in a capture, if known", "client";
+                params_bytes => params_bytes: Number,
+                    "bytes; length of all values as they were sent",
+                    "when `params` is cut", "recorder";
+            }
             cost {
                 rows_sent => rows_sent: Number,
                     "rows sent to the client",
@@ -254,6 +262,8 @@ pub enum Kind {
     Time,
     /// Keys and values in their original order; omitted if there are none.
     Attributes,
+    /// An array of JSON, as its text; omitted if empty.
+    Params,
 }
 
 macro_rules! field_enum {

@@ -148,6 +148,25 @@ pub fn try_write_line(
     Ok(())
 }
 
+/// Appends a string of JSON, or, if the text alone would not give `bytes` back, what
+/// [`write_bytes`] does.
+pub fn write_text_or_bytes(out: &mut Vec<u8>, bytes: &[u8], charset: &Charset) {
+    let start = out.len();
+    out.push(b'"');
+    if charset.decode(bytes, &mut EscapedText::new(out)) == Fidelity::Exact {
+        out.push(b'"');
+    } else {
+        out.truncate(start);
+        write_bytes(out, bytes);
+    }
+}
+
+/// Appends an object of JSON that has the bytes in base64.
+pub fn write_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
+    append_original(out, bytes, "{\"b64\":\"");
+    out.push(b'}');
+}
+
 /// Appends the line of `record`, with its newline, to `out`.
 ///
 /// A statement in a character set that the server does not have is treated as `binary`.
@@ -220,6 +239,13 @@ macro_rules! field {
     };
     (Attributes $key:ident $out:ident $record:ident $field:ident $clock:ident) => {
         append_attributes($out, concat!(",\"", stringify!($key), "\":["), $record.$field)
+    };
+    (Params $key:ident $out:ident $record:ident $field:ident $clock:ident) => {
+        if !$record.$field.is_empty() {
+            $out.extend_from_slice(concat!(",\"", stringify!($key), "\":").as_bytes());
+            // It is JSON already.
+            $out.extend_from_slice($record.$field);
+        }
     };
     (Time $key:ident $out:ident $record:ident $field:ident $clock:ident) => {
         if let (Some(time_us), Some(clock)) = ($record.$field, $clock.as_deref_mut()) {
@@ -297,6 +323,15 @@ fn append_statement(out: &mut Vec<u8>, record: &Record) {
         out.extend_from_slice(record.sql_command_json);
     }
     group::statement(out, record, None);
+    // Only lines of a capture have parameters, and of a text that is cut there may be none left.
+    if !record.params.is_empty() || record.params_bytes.is_some() {
+        append_params(out, record);
+    }
+}
+
+#[inline(never)]
+fn append_params(out: &mut Vec<u8>, record: &Record) {
+    group::params(out, record, None);
 }
 
 /// Its cost.

@@ -45,6 +45,18 @@ pub struct SqlText<'a> {
     pub b64: Option<String>,
 }
 
+/// A value of JSON, as its text in the line; empty: the line has none.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Json<'a>(pub Cow<'a, str>);
+
+impl std::ops::Deref for Json<'_> {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.0
+    }
+}
+
 /// The type of a field of [`Line`].
 macro_rules! parsed {
     ($a:lifetime Seq) => { u64 };
@@ -60,6 +72,7 @@ macro_rules! parsed {
     ($a:lifetime Tables) => { Vec<Touched<$a>> };
     ($a:lifetime Time) => { Option<Timestamp> };
     ($a:lifetime Attributes) => { Vec<Attribute<$a>> };
+    ($a:lifetime Params) => { Json<$a> };
     // Name, Word, Message, CharsetName
     ($a:lifetime $text:ident) => { Text<$a> };
 }

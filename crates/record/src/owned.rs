@@ -46,7 +46,7 @@ macro_rules! owned {
     (Time) => { Option<i64> };
     // Key and value.
     (Attributes) => { Vec<(Vec<u8>, Vec<u8>)> };
-    // Name, Word, Message, CharsetName, Digest
+    // Name, Word, Message, CharsetName, Digest, Params
     ($text:ident) => { Vec<u8> };
 }
 
@@ -90,6 +90,9 @@ macro_rules! of_line {
     (Tables $line:ident $key:ident $charset:ident) => {
         $line.$key.iter().map(OwnedTable::of_line).collect::<Result<_, _>>()?
     };
+    (Params $line:ident $key:ident $charset:ident) => {
+        $line.$key.as_bytes().to_vec()
+    };
     (Time $line:ident $key:ident $charset:ident) => {
         $line.$key.map(Timestamp::as_microsecond)
     };
@@ -126,6 +129,9 @@ macro_rules! lend {
         &$own
     };
     (Digest $own:expr, $tables:ident $attributes:ident) => {
+        &$own
+    };
+    (Params $own:expr, $tables:ident $attributes:ident) => {
         &$own
     };
     // Those that are copied.

@@ -135,7 +135,7 @@ macro_rules! borrowed {
     ($a:lifetime Tables) => { &$a [TableUse<$a>] };
     ($a:lifetime Time) => { Option<i64> };
     ($a:lifetime Attributes) => { &$a [Attribute<$a>] };
-    // Name, Word, Message, CharsetName, Digest
+    // Name, Word, Message, CharsetName, Digest, Params
     ($a:lifetime $text:ident) => { &$a [u8] };
 }
 
@@ -185,6 +185,9 @@ macro_rules! value {
 /// Passes a field that is a text to `each`.
 macro_rules! each_text {
     (Message $each:ident $value:expr) => {
+        $each(Length::Message, $value)
+    };
+    (Params $each:ident $value:expr) => {
         $each(Length::Message, $value)
     };
     (Statement $each:ident $value:expr) => {

@@ -29,7 +29,7 @@ fn type_of(field: Field) -> &'static str {
         Kind::Event | Kind::Outcome | Kind::Word => "word",
         Kind::Flag => "`true`",
         Kind::Name | Kind::Message | Kind::Statement | Kind::CharsetName | Kind::Digest => "text",
-        Kind::Tables | Kind::Attributes => "array",
+        Kind::Tables | Kind::Attributes | Kind::Params => "array",
     }
 }
 
@@ -94,6 +94,9 @@ fn constraint(field: Field) -> Value {
         }
         (Kind::Attributes, _) => {
             json!({"type": "array", "minItems": 1, "items": {"$ref": "#/$defs/attribute"}})
+        }
+        (Kind::Params, _) => {
+            json!({"type": "array", "items": {"type": ["string", "number", "null", "object"]}})
         }
     }
 }

@@ -14,12 +14,14 @@
 //! | `digests` | digests of texts |
 //! | `calls` | calls whose tables the server does not report |
 //! | `notice` | lines about the server itself |
+//! | `params` | parameters of prepared statements |
 
 mod calls;
 mod carry_over;
 mod digests;
 mod load;
 mod notice;
+mod params;
 mod parts;
 mod secrets;
 mod single;

@@ -48,6 +48,10 @@ pub enum RecordKind {
     /// not known) since `figures[1]`, µs since 1970-01-01 UTC; [`STRING_COMMAND`] is the cause.
     /// Or the kernel has dropped `figures[2]` packets of any connection.
     Lost = 12,
+    /// The statement that is open has these parameters: the text is what [`crate::params`] has.
+    /// If not all of them are there, `figures[0]` has the length of all as they were sent,
+    /// otherwise 0.
+    Params = 13,
 }
 
 impl RecordKind {
@@ -87,6 +91,7 @@ impl RecordKind {
             10 => Rewrite,
             11 => Notice,
             12 => Lost,
+            13 => Params,
             _ => return None,
         })
     }

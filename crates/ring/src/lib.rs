@@ -27,7 +27,7 @@
 //! | [`wakeup`] | waking the writer |
 //! | [`session`] | state that follows a connection from thread to thread |
 //! | [`codec`] | one record as bytes, and back with every length checked |
-//! | [`captured`] | what only the records of a capture have |
+//! | [`captured`], [`params`] | what only the records of a capture have |
 //! | [`producer`] | append, fragments |
 //! | [`wait`] | back-pressure: where a query thread of the server may block |
 //! | [`swap`] | a value that is rarely read and can be replaced: the filter |
@@ -68,6 +68,7 @@ pub mod free;
 pub mod layout;
 #[cfg(all(test, loom))]
 mod models;
+pub mod params;
 #[cfg(not(loom))]
 pub mod producer;
 pub mod session;

@@ -111,7 +111,7 @@ fn kind(field: Field) -> TargetKind {
         (_, Kind::Instant | Kind::Time) => TargetKind::Time,
         (_, Kind::Flag) => TargetKind::Flag,
         (_, Kind::Name | Kind::Word | Kind::CharsetName) => TargetKind::Text,
-        (_, Kind::Message | Kind::Statement) => TargetKind::Contains,
+        (_, Kind::Message | Kind::Statement | Kind::Params) => TargetKind::Contains,
         (_, Kind::Digest) => TargetKind::Digest,
         (_, Kind::Tables) => TargetKind::Table,
         (_, Kind::Attributes) => TargetKind::Attributes,

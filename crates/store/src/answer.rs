@@ -95,6 +95,8 @@ fn write_row(out: &mut Vec<u8>, row: &[Value]) -> Result<(), AnswerError> {
                 let attributes: Vec<Attribute> = list.iter().map(attribute).collect();
                 write(LineValue::Attributes(&attributes));
             }
+            // As a line had it.
+            (Kind::Params, Value::String(text)) => write(LineValue::Json(text)),
             (_, Value::String(text)) => write(LineValue::Text(text)),
             _ => return Err(wrong()),
         }

@@ -108,7 +108,7 @@ fn data_type(kind: ColumnKind) -> DataType {
             | Kind::CharsetName
             | Kind::Digest => DataType::Utf8,
             // Of any length: 32-bit offsets do not reach for a batch of them.
-            Kind::Message | Kind::Statement => DataType::LargeUtf8,
+            Kind::Message | Kind::Statement | Kind::Params => DataType::LargeUtf8,
             Kind::Tables => list_type(&TABLE_FIELDS),
             Kind::Attributes => list_type(&ATTRIBUTE_FIELDS),
         },
@@ -201,7 +201,9 @@ impl Builder {
             (Self::Time(builder), _) => builder.append_null(),
             (Self::Text(builder), LineValue::Text(text)) => builder.append_value(text),
             (Self::Text(builder), _) => builder.append_null(),
-            (Self::LongText(builder), LineValue::Text(text)) => builder.append_value(text),
+            (Self::LongText(builder), LineValue::Text(text) | LineValue::Json(text)) => {
+                builder.append_value(text);
+            }
             (Self::LongText(builder), _) => builder.append_null(),
             (Self::List(builder), value) => append_list(builder, value),
         }

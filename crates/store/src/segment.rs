@@ -92,7 +92,7 @@ fn properties(effort: Effort) -> Result<WriterProperties, ParquetError> {
         let path = ColumnPath::from(name);
         properties = properties.set_column_statistics_enabled(path, EnabledStatistics::Page);
     }
-    for name in ["sql", "rewritten_query", "raw", "error"] {
+    for name in ["sql", "rewritten_query", "params", "raw", "error"] {
         let path = ColumnPath::from(name);
         properties = properties.set_column_statistics_enabled(path, EnabledStatistics::None);
     }

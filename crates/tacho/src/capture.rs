@@ -7,7 +7,6 @@ use std::io::{self, BufWriter};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use tacho_capture::flows::Budget;
 use tacho_capture::live::CaptureError as Live;
 use tacho_capture::replay::{self, Replay, ReplayError};
 use tacho_capture::source::file::FileError;
@@ -127,7 +126,7 @@ pub fn run(args: &CaptureArgs) -> anyhow::Result<ExitCode> {
         arena_directory: args.arena_directory.clone(),
         redact_literals: args.redact_literals,
         utc: args.utc,
-        budget: Budget::default(),
+        budget: args.budget(),
     };
     let mut output = BufWriter::new(io::stdout().lock());
     let summary = replay.run(&mut output).map_err(CaptureError::from)?;

@@ -27,6 +27,8 @@ export interface LogRecord {
   sql?: string;
   sql_bytes?: number;
   sql_redacted?: true;
+  params?: unknown[];
+  params_bytes?: number;
   digest?: string;
   tables?: TableUse[];
   rows_sent?: number;

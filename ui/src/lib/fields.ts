@@ -31,6 +31,7 @@ export const SEARCH_FIELDS: Field[] = [
 /** How the page of a record groups its fields; a field that is in no group is under "More". */
 export const GROUPS: [string, string[]][] = [
   ["Statement", "command sql_command digest tables query_id blocked_by rewrite_rule".split(" ")],
+  ["Parameters", "params params_bytes".split(" ")],
   ["Error", "errno sqlstate error".split(" ")],
   [
     "Cost",

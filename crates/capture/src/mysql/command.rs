@@ -51,6 +51,10 @@ pub const CHANGE_USER: u8 = 0x11;
 pub const PREPARE: u8 = 0x16;
 /// `COM_STMT_EXECUTE`.
 pub const EXECUTE: u8 = 0x17;
+/// `COM_STMT_SEND_LONG_DATA`.
+pub const LONG_DATA: u8 = 0x18;
+/// `COM_STMT_RESET`.
+pub const RESET: u8 = 0x1a;
 /// `COM_STMT_CLOSE`.
 pub const CLOSE: u8 = 0x19;
 /// `COM_RESET_CONNECTION`.
@@ -84,9 +88,9 @@ const KINDS: &[Kind] = &[
     kind(0x15, "Register Slave", Answers::Status),
     kind(PREPARE, "Prepare", Answers::Prepared),
     kind(EXECUTE, "Execute", Answers::Results),
-    kind(0x18, "Long Data", Answers::Never),
+    kind(LONG_DATA, "Long Data", Answers::Never),
     kind(CLOSE, "Close stmt", Answers::Never),
-    kind(0x1a, "Reset stmt", Answers::Status),
+    kind(RESET, "Reset stmt", Answers::Status),
     kind(0x1b, "Set option", Answers::Status),
     kind(0x1c, "Fetch", Answers::Rows),
     kind(0x1d, "Daemon", Answers::Status),

@@ -6,6 +6,7 @@
 //! | `inflate` | compressed packets |
 //! | `read` | the values of a packet |
 //! | `caps`, `login`, `command`, `answer` | single packets |
+//! | `params` | the values of a prepared statement's parameters |
 //! | `response` | all packets of one answer |
 //! | `session` | a connection from its greeting to its end |
 //! | `resync` | what may be a command, after a gap |
@@ -18,6 +19,7 @@ mod command;
 mod frame;
 mod inflate;
 mod login;
+mod params;
 mod proxy;
 mod read;
 mod response;
@@ -146,6 +148,13 @@ pub enum Event<'e> {
         /// Its text; `None`: it was not captured, or is not known.
         text: Option<&'e [u8]>,
     },
+    /// The parameters of the command that has begun.
+    Params {
+        /// As a record in the arena has them.
+        text: &'e [u8],
+        /// The length of all of them as they were sent, if some are cut or missing; otherwise 0.
+        whole_bytes: u64,
+    },
     /// It ended.
     End(CommandEnd),
     /// A command without a text was executed.
@@ -181,10 +190,17 @@ pub struct Limits {
     pub commands: usize,
     /// The bytes of these.
     pub command_bytes: usize,
+    /// The values of a statement's parameters that are recorded, bytes; 0: none are.
+    pub params_bytes: usize,
 }
 
 impl Default for Limits {
     fn default() -> Limits {
-        Limits { statement_bytes: 64 << 20, commands: 4096, command_bytes: 64 << 20 }
+        Limits {
+            statement_bytes: 64 << 20,
+            commands: 4096,
+            command_bytes: 64 << 20,
+            params_bytes: 1 << 10,
+        }
     }
 }

@@ -50,6 +50,11 @@ impl<'r> Reader<'r> {
         self.array().map(u32::from_le_bytes)
     }
 
+    /// Eight bytes.
+    pub fn u64(&mut self) -> Option<u64> {
+        self.array().map(u64::from_le_bytes)
+    }
+
     /// A number in one to nine bytes. `None` also for the marks of NULL and of an error.
     pub fn lenenc(&mut self) -> Option<u64> {
         match self.u8()? {

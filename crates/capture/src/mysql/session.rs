@@ -6,6 +6,7 @@
 
 mod commands;
 mod lost;
+mod prepared;
 
 use std::collections::{HashMap, VecDeque};
 
@@ -16,6 +17,7 @@ use super::command::Kind;
 use super::frame::{Framer, Keep, Message};
 use super::inflate::{Algorithm, Inflater};
 use super::login::{Answer, Client, Greeting, Login, name};
+use super::params::{Args, Bound};
 use super::proxy::{self, Proxied};
 use super::response::Response;
 use super::resync::Ends;
@@ -51,6 +53,8 @@ struct Command {
     statement: Option<u32>,
     /// The user to change to.
     login: Option<Login>,
+    /// The values of an execution, or a part of one of them.
+    args: Option<Box<Args>>,
     /// Its length as it was sent, with a header.
     sent_bytes: u64,
     /// Sequence number of the first packet of its answer.
@@ -61,7 +65,8 @@ impl Command {
     /// Memory outside of the queue.
     fn held_bytes(&self) -> usize {
         let text = self.text.as_ref().map_or(0, Vec::len);
-        text + self.login.as_ref().map_or(0, Login::held_bytes)
+        let args = self.args.as_ref().map_or(0, |args| args.held_bytes());
+        text + args + self.login.as_ref().map_or(0, Login::held_bytes)
     }
 }
 
@@ -82,6 +87,17 @@ struct PreparedText {
     text: Vec<u8>,
     /// It changes neither the database nor the character set.
     changes_nothing: bool,
+    /// Its parameters.
+    bound: Bound,
+}
+
+impl PreparedText {
+    /// Memory that it holds.
+    fn held_bytes(&self) -> usize {
+        /// What an entry needs beside that.
+        const ENTRY_BYTES: usize = 128;
+        self.text.len() + self.bound.held_bytes() + ENTRY_BYTES
+    }
 }
 
 /// Statements that were prepared.

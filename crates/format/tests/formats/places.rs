@@ -63,6 +63,7 @@ fn values(field: Field) -> Vec<Value> {
         Kind::Tables => ["one", "other"]
             .map(|table| json!([{"access": "read", "db": "d", "table": table}]))
             .to_vec(),
+        Kind::Params => vec![json!([1, null]), json!(["one"])],
         Kind::Attributes => {
             ["one", "other"].map(|key| json!([{"key": key, "value": "v"}])).to_vec()
         }

@@ -19,7 +19,7 @@ pub struct View {
 
 /// Whether a field can have literals of a statement.
 fn has_literals(field: Field) -> bool {
-    matches!(field.kind(), Kind::Statement | Kind::Message | Kind::Attributes)
+    matches!(field.kind(), Kind::Statement | Kind::Message | Kind::Attributes | Kind::Params)
 }
 
 impl View {
@@ -77,8 +77,8 @@ mod tests {
         let servers = Scope::Servers(vec!["db1".parse().unwrap()]);
         let viewer = View::of(&caller(Role::Viewer, servers));
         let columns = viewer.columns.unwrap();
-        for name in ["sql", "error", "rewritten_query", "old_value", "detail", "attributes", "raw"]
-        {
+        let hidden = "sql error rewritten_query params old_value detail attributes raw";
+        for name in hidden.split(' ') {
             assert!(
                 columns.contains(&format!(" AS {name}"))
                     || columns.contains(&format!("\"{name}\""))

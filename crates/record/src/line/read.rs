@@ -6,7 +6,9 @@ use std::fmt;
 use jiff::Timestamp;
 use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, MapAccess, Visitor};
 
-use super::{Line, SqlText, Text};
+use serde_json::value::RawValue;
+
+use super::{Json, Line, SqlText, Text};
 use crate::fields::{Field, fields};
 
 /// A text that is borrowed if it has no escape. (An `Option` around a `Cow` would always be
@@ -75,6 +77,17 @@ impl<'de> Value<'de> for SqlText<'de> {
 
     fn read_companion<A: MapAccess<'de>>(&mut self, map: &mut A) -> Result<(), A::Error> {
         self.b64 = map.next_value()?;
+        Ok(())
+    }
+}
+
+impl<'de> Value<'de> for Json<'de> {
+    fn read<A: MapAccess<'de>>(&mut self, field: Field, map: &mut A) -> Result<(), A::Error> {
+        let text = map.next_value::<&RawValue>()?.get();
+        if !text.starts_with('[') {
+            return Err(A::Error::custom(format_args!("`{}` is not an array", field.name())));
+        }
+        self.0 = Cow::Borrowed(text);
         Ok(())
     }
 }

@@ -25,6 +25,8 @@ pub enum LineValue<'a> {
     Tables(&'a [Touched<'a>]),
     /// Keys and values in their original order; never empty.
     Attributes(&'a [Attribute<'a>]),
+    /// The text of an array of JSON.
+    Json(&'a str),
 }
 
 /// The [`LineValue`] of a field.
@@ -66,6 +68,12 @@ macro_rules! line_value {
         match &$value[..] {
             [] => LineValue::Missing,
             attributes => LineValue::Attributes(attributes),
+        }
+    };
+    (Params $value:expr) => {
+        match &*$value {
+            "" => LineValue::Missing,
+            text => LineValue::Json(text),
         }
     };
     (Time $value:expr) => {
@@ -127,6 +135,7 @@ pub fn write_field(out: &mut Vec<u8>, clock: &mut TimeFormatter, key: &str, valu
         LineValue::True => out.extend_from_slice(b"true"),
         LineValue::Tables(tables) => write_tables(out, tables),
         LineValue::Attributes(attributes) => write_attributes(out, attributes),
+        LineValue::Json(text) => out.extend_from_slice(text.as_bytes()),
     }
 }
 

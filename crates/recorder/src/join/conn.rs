@@ -62,7 +62,7 @@ impl Default for CarryOver {
 pub struct Open {
     /// Its start.
     pub start: Start,
-    /// Its errors and tables, and its rewritten text.
+    /// Its errors and tables, its rewritten text, its parameters.
     pub extras: Vec<RecordPlace>,
     /// Number within its connection.
     pub rec_no: u64,
@@ -327,13 +327,13 @@ impl Conn {
                     }
                 }
             }
-            RecordKind::Table | RecordKind::Rewrite => {
+            RecordKind::Table | RecordKind::Rewrite | RecordKind::Params => {
                 let exact = self.open.iter().rposition(|o| o.query_id == head.query_id);
                 let index = exact.or_else(|| self.open.len().checked_sub(1));
                 match index.and_then(|i| self.open.get_mut(i)) {
                     Some(open) => open.extras.push(place),
                     // Its start is lost, and counted.
-                    None if head.kind == RecordKind::Rewrite => {
+                    None if head.kind != RecordKind::Table => {
                         ready.push(Ready::Nothing { at: place.refs() });
                     }
                     None => ready.push(self.single(place, awaited, head, ts_us)),

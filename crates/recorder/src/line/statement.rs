@@ -15,6 +15,7 @@ use tacho_sql::redact;
 use super::calls::Gaps;
 use super::digests::Digests;
 use super::load::{Buffers, Loaded, Shortfall};
+use super::params;
 use super::parts::{Known, TextKind, end_of, identify, know, outcome_of, table_of};
 use super::secrets::{Shown, clean_message, executes_text, quotes_another_text, show};
 use super::style::{Scratch, Style, Written, is_blocked, without_text, write};
@@ -145,6 +146,8 @@ struct Gathered<'v> {
     message: Option<&'v [u8]>,
     /// The text after rewriting.
     rewritten: Option<&'v [u8]>,
+    /// The parameters as they are in the arena, and the length of all of them if some are missing.
+    params: Option<(&'v [u8], u64)>,
 }
 
 /// `is_outcome_open`: it has ended, and no end has recorded the outcome.
@@ -176,6 +179,9 @@ fn gather<'v>(
             RecordKind::Rewrite => {
                 record.rewrite_rule = Some(view.figures[0]);
                 gathered.rewritten = text.ok();
+            }
+            RecordKind::Params => {
+                gathered.params = text.ok().map(|text| (text, view.figures[0]));
             }
             RecordKind::Error => {
                 // The last message with the error number of the outcome is its message. If no end
@@ -326,6 +332,23 @@ impl<'t> Texts<'t> {
         }
     }
 
+    /// The parameters as JSON, without secrets. `None`: they may not be shown.
+    #[cold]
+    #[inline(never)]
+    fn params(
+        &self,
+        (params, whole_bytes): (&[u8], u64),
+        record: &mut Record<'_>,
+        style: &Style<'_>,
+    ) -> Option<Vec<u8>> {
+        // Of a text that is not whole, the word that makes a parameter a secret may be missing.
+        let is_whole = |text: &&[u8]| text.len() as u64 >= u64::from(self.text_bytes);
+        let text = self.text.filter(is_whole).filter(|_| !style.redact_literals)?;
+        record.params_bytes = (whole_bytes != 0).then_some(whole_bytes);
+        let params = (params, whole_bytes != 0);
+        Some(params::json(params, text, self.kind.setting, record.text_charset()))
+    }
+
     /// Whether the server has parsed all of the text, as one statement.
     #[inline(always)]
     fn is_parsed(&self, record: &Record<'_>) -> bool {
@@ -375,6 +398,15 @@ fn is_redacted(shown: &Option<Shown<'_>>) -> bool {
     shown.as_ref().is_some_and(|shown| shown.redacted)
 }
 
+/// The state of a start that is in the file.
+#[inline(always)]
+fn carried(start: &Start) -> Option<&CarryOver> {
+    match start {
+        Start::Record(_) => None,
+        Start::Running { carry_over, .. } => Some(carry_over),
+    }
+}
+
 /// Writes the line of a statement that has a start, unless it has ended and the filter discards it.
 pub fn write_statement(
     out: &mut Vec<u8>,
@@ -390,10 +422,7 @@ pub fn write_statement(
         Start::Record(place) => start.load(drain, place, shortfall),
         Start::Running { .. } => None,
     };
-    let carry_over = match &open.start {
-        Start::Record(_) => None,
-        Start::Running { carry_over, .. } => Some(&**carry_over),
-    };
+    let carry_over = carried(&open.start);
     let end_record = match ending {
         Ending::Record(place) => end.load(drain, place, shortfall),
         _ => None,
@@ -448,6 +477,8 @@ pub fn write_statement(
     let rewritten = texts.shown_rewritten().map(|text| show(text, 0, false));
     let is_redacted = is_redacted(&shown) || is_redacted(&rewritten);
     let message = message.map(|message| texts.clean(message, is_redacted, &record, style));
+    let params = gathered.params.and_then(|params| texts.params(params, &mut record, style));
+    record.params = params.as_deref().unwrap_or_default();
     let digests = style.digest.then_some(digests);
     texts.put((&shown, &rewritten), message.as_deref(), digests, &mut record);
     if matches!(ending, Ending::Unknown) && record.sql_bytes.is_none() {

@@ -133,6 +133,7 @@ fn write_less(
     record.new_value = &[];
     record.detail = &[];
     record.attributes = &[];
+    record.params = &[];
     json::write_line(out, record, style.clock);
 }
 

@@ -16,6 +16,7 @@
 //! | `lexer` | tokens, under one guess at the settings that the recorder does not get |
 //! | `scan` | the rules: where secrets are |
 //! | `strict` | the rules: what is kept after a word like IDENTIFIED |
+//! | `params` | which parameters of a prepared statement are secrets |
 //! | `parts` | URLs that an expression concatenates from several literals |
 //! | `url` | passwords in URLs |
 //! | `words` | the words that the rules know |
@@ -35,6 +36,7 @@ mod high;
 mod lexer;
 mod literals;
 mod message;
+mod params;
 mod parts;
 mod patch;
 mod scan;
@@ -55,6 +57,7 @@ use crate::grouping::{self, Grouping};
 use lexer::{REDACTED, SECRET};
 pub use literals::{Parsed, literals};
 pub use message::without_literals as message_without_literals;
+pub use params::{SecretParams, is_secret_param, secret_params};
 use scan::Pass;
 pub use scan::shows_prepared;
 

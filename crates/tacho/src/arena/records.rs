@@ -346,6 +346,7 @@ fn kind_name(kind: RecordKind) -> &'static str {
         RecordKind::Rewrite => "rewrite",
         RecordKind::Notice => "notice",
         RecordKind::Lost => "lost",
+        RecordKind::Params => "params",
     }
 }
 

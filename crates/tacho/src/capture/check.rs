@@ -8,7 +8,6 @@ use std::process::ExitCode;
 
 use serde_json::json;
 use tacho_capture::check::{Check, Findings, Interface, Verdict};
-use tacho_capture::flows::Budget;
 use tacho_capture::live::CaptureError as Live;
 use tacho_capture::source::live::{ANY, LiveError};
 
@@ -38,7 +37,7 @@ pub fn run(args: &CaptureArgs, interface: &str) -> Result<ExitCode, CaptureError
         interface: interface.to_owned(),
         servers: args.server.clone(),
         ring_bytes: usize::try_from(args.ring_size).unwrap_or(usize::MAX),
-        budget: Budget::default(),
+        budget: args.budget(),
     };
     let open = match check.open() {
         Ok(open) => open,
@@ -205,7 +204,7 @@ fn words(args: &CaptureArgs, interface: Option<&Interface>, found: Option<&Findi
         Verdict::Encrypted => {
             "all connections are encrypted; use the plugin in the server, or connections without \
              TLS"
-                .to_owned()
+            .to_owned()
         }
         Verdict::NotUnderstood => format!(
             "no command was certain in {time}; listen longer with --check-time, and check that \
@@ -246,14 +245,11 @@ fn notes(found: &Findings, verdict: Verdict) -> Vec<String> {
 }
 
 /// The packets of clients on this host pass the loopback interface, whatever the server's address.
-fn local_note(
-    servers: &[SocketAddr],
-    name: &str,
-    interface: Option<&Interface>,
-) -> Option<String> {
+fn local_note(servers: &[SocketAddr], name: &str, interface: Option<&Interface>) -> Option<String> {
     if interface?.is_loopback {
         return Some(
-            "lo has the packets of clients on this host; the Unix socket has none at all".to_owned(),
+            "lo has the packets of clients on this host; the Unix socket has none at all"
+                .to_owned(),
         );
     }
     let is_local = |address: &&SocketAddr| {

@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{Access, access};
 use signal_hook::consts::{SIGINT, SIGTERM};
-use tacho_capture::flows::Budget;
 use tacho_capture::live::{Capture, CaptureError as Live};
 use tacho_capture::recording::Recording;
 
@@ -28,7 +27,7 @@ pub fn run(args: &CaptureArgs, interface: &str, log: &Path) -> Result<(), Captur
         interface: interface.to_owned(),
         servers: args.server.clone(),
         ring_bytes: usize::try_from(args.ring_size).unwrap_or(usize::MAX),
-        budget: Budget::default(),
+        budget: args.budget(),
         say: |text| say::problem(text),
     };
     // The socket needs privileges; nothing after it does.

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{ArgGroup, Args};
+use tacho_capture::flows::Budget;
+use tacho_capture::mysql::Limits;
 
 use super::report::ReportFormat;
 use super::{duration, size};
@@ -41,6 +43,15 @@ usage.";
 /// Where packets come from.
 fn source() -> ArgGroup {
     ArgGroup::new("source").required(true).args(["read", "interface"])
+}
+
+impl CaptureArgs {
+    /// Memory and other limits of connections.
+    pub fn budget(&self) -> Budget {
+        let params_bytes = usize::try_from(self.max_params_size).unwrap_or(usize::MAX);
+        let each = Limits { params_bytes, ..Limits::default() };
+        Budget { each, ..Budget::default() }
+    }
 }
 
 /// Arguments of `tacho capture`.
@@ -91,7 +102,12 @@ pub struct CaptureArgs {
           default_value = "64MiB", requires = "interface")]
     pub ring_size: u64,
 
-    /// Remove all literals from statements, not only secrets
+    /// Record the values of a prepared statement's parameters up to this size; 0: none
+    #[arg(long, value_name = size::NAME, value_parser = size::between(0, 1 << 20),
+          default_value = "1KiB")]
+    pub max_params_size: u64,
+
+    /// Remove all literals from statements and all parameters, not only secrets
     #[arg(long)]
     pub redact_literals: bool,
 

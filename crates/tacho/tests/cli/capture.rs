@@ -69,6 +69,27 @@ fn literals_can_be_removed() {
     let text = stdout(&output);
     assert!(text.contains("SELECT * FROM `t`"), "{text}");
     assert!(!text.contains("tagged 1"), "{text}");
+    assert!(!text.contains("\"params\""), "{text}");
+}
+
+#[test]
+fn executions_have_their_parameters() {
+    let executions = |args: &[&str]| {
+        let lines = lines(&read(&packets(), &[&SERVER[..], args].concat()));
+        let is_execution = |line: &Value| line["command"] == "Execute";
+        let has_params = |line: &Value| line["sql"].as_str().is_some_and(|sql| sql.contains('?'));
+        lines.into_iter().filter(|line| is_execution(line) && has_params(line)).collect::<Vec<_>>()
+    };
+    let all = executions(&[]);
+    assert!(!all.is_empty());
+    for line in &all {
+        let count = line["sql"].as_str().map(|sql| sql.matches('?').count());
+        assert_eq!(line["params"].as_array().map(Vec::len), count, "{line}");
+        assert!(line["params_bytes"].is_null(), "{line}");
+    }
+    for line in executions(&["--max-params-size", "0"]) {
+        assert!(line["params"].is_null() && line["params_bytes"].is_null(), "{line}");
+    }
 }
 
 #[test]

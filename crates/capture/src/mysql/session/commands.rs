@@ -2,29 +2,24 @@
 
 use std::collections::VecDeque;
 
-use super::{Command, Phase, PreparedText, Session};
+use super::{Command, Phase, Session};
 use crate::mysql::command::{
-    self, Answers, BULK_EXECUTE, CHANGE_USER, CLOSE, EXECUTE, INIT_DB, Kind, PREPARE, QUERY,
-    RESET_CONNECTION,
+    self, Answers, BULK_EXECUTE, CHANGE_USER, CLOSE, EXECUTE, INIT_DB, Kind, LONG_DATA, PREPARE,
+    QUERY, RESET, RESET_CONNECTION,
 };
 use crate::mysql::frame::{HEAD_BYTES, Keep, Message};
 use crate::mysql::login;
+use crate::mysql::params::{Args, Bound};
 use crate::mysql::read::Reader;
 use crate::mysql::response::{Outcome, Response, Step};
 use crate::mysql::track;
 use crate::mysql::{Cause, CommandEnd, Event, Output};
 use crate::mysql::{Failure, caps};
 
-/// Texts of prepared statements that are kept for a connection, bytes.
-const PREPARED_BYTES_MAX: usize = 64 << 20;
-/// What the entry of a prepared statement needs beside its text, bytes.
-const PREPARED_ENTRY_BYTES: usize = 64;
 /// The first byte of a replica's acknowledgement (`kPacketMagicNum`): no command.
 const SEMI_SYNC_ACK: u8 = 0xef;
 /// Commands whose memory an empty queue keeps.
 const QUEUE_KEPT: usize = 16;
-/// The number that MariaDB's clients give to the statement that they prepared last.
-const LAST_PREPARED: u32 = u32::MAX;
 
 impl Session {
     /// Whether the client's next message belongs to the answer of the first command.
@@ -95,6 +90,7 @@ impl Session {
             text: None,
             statement: None,
             login: None,
+            args: None,
             sent_bytes: message.total + HEAD_BYTES as u64,
             answer_seq: message.next_seq,
         };
@@ -108,7 +104,11 @@ impl Session {
             }
             PREPARE => command.text = is_whole.then(|| trimmed(rest).to_vec()),
             INIT_DB => command.text = is_whole.then(|| rest.to_vec()),
-            EXECUTE | BULK_EXECUTE | CLOSE => command.statement = Reader::new(rest).u32(),
+            EXECUTE | BULK_EXECUTE | CLOSE | LONG_DATA | RESET => {
+                command.statement = Reader::new(rest).u32();
+                let params_bytes = self.limits.params_bytes;
+                command.args = Args::of(kind.code, rest, message, params_bytes).map(Box::new);
+            }
             CHANGE_USER if is_whole => {
                 command.login = login::change_user(rest, self.caps.unwrap_or(!0));
             }
@@ -136,8 +136,10 @@ impl Session {
                 return;
             }
             let Some(command) = self.pop() else { return };
-            if let (CLOSE, Some(id)) = (command.kind.code, command.statement) {
-                self.close_prepared(id);
+            match (command.kind.code, command.statement) {
+                (CLOSE, Some(id)) => self.close_prepared(id),
+                (LONG_DATA, id) => self.take_long_data(id, command.args.as_deref()),
+                _ => {}
             }
             // Without an answer, a trial cannot be decided.
             if self.is_trial {
@@ -224,8 +226,12 @@ impl Session {
             return;
         }
         let text = self.text_of(command);
-        out.emit(&self.who, command.ts_us, &Event::Start { command: command.kind.name, text });
+        let kind = command.kind;
+        out.emit(&self.who, command.ts_us, &Event::Start { command: kind.name, text });
         self.has_records = true;
+        if matches!(kind.code, EXECUTE | BULK_EXECUTE) {
+            self.emit_params(out);
+        }
     }
 
     pub(super) fn server_sends(&mut self, message: &Message<'_>, ts_us: i64, out: &mut dyn Output) {
@@ -360,8 +366,9 @@ impl Session {
                     return self.follow_change(text.as_deref().map(track::change), outcome);
                 }
             }
+            RESET => self.change_prepared(command.statement, Bound::reset),
             PREPARE => match (outcome.prepared, command.text) {
-                (Some(prepared), Some(text)) => self.keep_prepared(prepared.id, text),
+                (Some(it), Some(text)) => self.keep_prepared(it.id, text, it.params),
                 // One of an unknown text, perhaps with the number of another one.
                 (Some(prepared), None) => self.forget_prepared(prepared.id),
                 _ => {}
@@ -396,45 +403,6 @@ impl Session {
         // A report is right, unless the same packet has ended them and changed more.
         if !ends_tracking {
             self.take_ok(outcome.db.as_deref(), outcome.charset.as_deref());
-        }
-    }
-
-    /// The statement that a client means by this number.
-    fn resolved(&self, id: u32) -> Option<u32> {
-        if id == LAST_PREPARED { self.prepared.last } else { Some(id) }
-    }
-
-    fn prepared_of(&self, id: u32) -> Option<&PreparedText> {
-        self.prepared.texts.get(&self.resolved(id)?)
-    }
-
-    /// The text of a command, or that of the prepared statement that it executes.
-    fn text_of<'s>(&'s self, command: &'s Command) -> Option<&'s [u8]> {
-        match command.statement {
-            Some(id) => self.prepared_of(id).map(|it| &it.text[..]),
-            None => command.text.as_deref(),
-        }
-    }
-
-    fn close_prepared(&mut self, id: u32) {
-        let Some(id) = self.resolved(id) else { return };
-        self.forget_prepared(id);
-        self.prepared.last = self.prepared.last.filter(|last| *last != id);
-    }
-
-    fn forget_prepared(&mut self, id: u32) {
-        if let Some(old) = self.prepared.texts.remove(&id) {
-            self.prepared.bytes -= old.text.len() + PREPARED_ENTRY_BYTES;
-        }
-    }
-
-    fn keep_prepared(&mut self, id: u32, text: Vec<u8>) {
-        self.forget_prepared(id);
-        let bytes = text.len() + PREPARED_ENTRY_BYTES;
-        if self.prepared.bytes + bytes <= PREPARED_BYTES_MAX {
-            self.prepared.bytes += bytes;
-            let changes_nothing = track::change(&text) == track::Change::default();
-            self.prepared.texts.insert(id, PreparedText { text, changes_nothing });
         }
     }
 }

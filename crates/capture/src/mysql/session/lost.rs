@@ -81,9 +81,8 @@ impl Session {
         let client_bytes = self.arrived_bytes(Side::Client);
         let bytes = bytes.saturating_add(client_bytes + self.arrived_bytes(Side::Server));
         // Otherwise what the client has sent was perhaps not understood.
-        let is_client_read = matches!(cause, Cause::TcpGap | Cause::Memory)
-            && client_bytes == 0
-            && !self.is_trial;
+        let is_client_read =
+            matches!(cause, Cause::TcpGap | Cause::Memory) && client_bytes == 0 && !self.is_trial;
         if self.is_trial {
             // Nothing was believed yet: it is a part of the same gap.
             self.skip_queue();

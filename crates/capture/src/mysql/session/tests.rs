@@ -1,4 +1,5 @@
 mod lost;
+mod params;
 mod reset;
 mod search;
 mod user;
@@ -37,6 +38,7 @@ impl Output for Notes {
             }
             Event::End(it) => format!("end {}", end(it)),
             Event::Point(it) => format!("point {}", end(it)),
+            Event::Params { text, whole_bytes } => format!("params {} {whole_bytes}", text.len()),
             Event::Disconnect => "disconnect".to_owned(),
             Event::Lost { cause, bytes, .. } => format!("lost {} {bytes}", cause.name()),
         };
