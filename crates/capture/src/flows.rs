@@ -107,6 +107,11 @@ impl Flows {
         self.figures
     }
 
+    /// Connections that are followed now.
+    pub fn followed(&self) -> usize {
+        self.flows.len()
+    }
+
     /// Memory for texts and waiting segments, bytes.
     pub fn held_bytes(&self) -> usize {
         self.held_bytes
@@ -147,10 +152,7 @@ impl Flows {
 
     /// Client, server and sender of a segment, if its connection is one to a server. Without named
     /// servers, only those count that have greeted, and all of port 3306.
-    pub(crate) fn sides(
-        &self,
-        segment: &Segment<'_>,
-    ) -> Option<(SocketAddr, SocketAddr, Side)> {
+    pub(crate) fn sides(&self, segment: &Segment<'_>) -> Option<(SocketAddr, SocketAddr, Side)> {
         let (key, side) = self.place(segment)?;
         let is_sure = !self.servers.is_empty() || key.1.port() == USUAL_PORT;
         let is_sure = is_sure || self.flows.get(&key).is_some_and(Flow::is_to_server);

@@ -18,6 +18,7 @@ pub mod flows;
 mod last_line;
 pub mod link;
 pub mod live;
+pub mod metrics;
 pub mod mysql;
 pub mod probe;
 pub mod recording;

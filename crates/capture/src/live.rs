@@ -9,6 +9,7 @@ use tacho_settings::Setting;
 
 use crate::flows::{Budget, Figures, Flows};
 use crate::link::{self, Link, Segment};
+use crate::metrics::Metrics;
 use crate::probe::{Probe, is_readable};
 use crate::recording::Recording;
 use crate::source::live::{Change, LiveError, Packet, Ring};
@@ -95,7 +96,8 @@ impl Capture {
 }
 
 impl Open {
-    /// Records until `stop` becomes readable. `started` is called when everything is ready.
+    /// Records until `stop` becomes readable. `started` is called when everything is ready, and
+    /// `report` every second and at the end.
     ///
     /// # Errors
     /// See [`CaptureError`].
@@ -104,6 +106,7 @@ impl Open {
         recording: &Recording,
         stop: BorrowedFd<'_>,
         started: impl FnOnce(),
+        report: &mut dyn FnMut(&Metrics),
     ) -> Result<Summary, CaptureError> {
         let servers = self.capture.servers.iter().map(SocketAddr::to_string).collect::<Vec<_>>();
         let of = format!(" on {}: {}", self.capture.interface, servers.join(", "));
@@ -126,6 +129,7 @@ impl Open {
             let now_us = now_us();
             if now_us - watch.counted_us >= COUNT_EVERY_US {
                 self.look(&mut watch, &mut probe, now_us);
+                report(&watch.metrics(&flows, &probe));
             }
             if is_readable(stop) {
                 break Ok(());
@@ -143,6 +147,7 @@ impl Open {
         self.look(&mut watch, &mut probe, now_us());
         watch.finish(&mut probe);
         flows.finish(&mut probe);
+        report(&watch.metrics(&flows, &probe));
         drop(probe);
         recorder.stop(STOP_TIMEOUT_MS);
         outcome?;
@@ -218,6 +223,20 @@ struct Watch {
 impl Watch {
     fn new(now_us: i64) -> Watch {
         Watch { summary: Summary::default(), counted_us: now_us, gone_us: None }
+    }
+
+    fn metrics(&self, flows: &Flows, probe: &Probe<'_>) -> Metrics {
+        let Summary { packets, dropped, damaged, .. } = self.summary;
+        Metrics {
+            packets,
+            dropped,
+            damaged,
+            connections: flows.figures().connections,
+            followed: flows.followed() as u64,
+            held_bytes: flows.held_bytes() as u64,
+            is_there: self.gone_us.is_none(),
+            recorded: probe.recorded().clone(),
+        }
     }
 
     fn finish(&self, probe: &mut Probe<'_>) {

@@ -22,6 +22,7 @@ use tacho_ring::layout::OVERFLOW_DROP;
 use tacho_ring::session;
 use tacho_settings::Setting;
 
+use crate::metrics::Recorded;
 use crate::mysql::{Client, CommandEnd, Event, Failure, Identity, Output};
 
 /// Longest part of a name in [`STRING_PROXY_USER`], bytes.
@@ -68,6 +69,7 @@ pub struct Probe<'r> {
     last_text_id: u64,
     /// [`STRING_PROXY_USER`].
     captured: Vec<u8>,
+    recorded: Recorded,
 }
 
 impl<'r> Probe<'r> {
@@ -80,7 +82,13 @@ impl<'r> Probe<'r> {
             open: HashMap::new(),
             last_text_id: 0,
             captured: Vec::new(),
+            recorded: Recorded::default(),
         }
+    }
+
+    /// What was recorded.
+    pub fn recorded(&self) -> &Recorded {
+        &self.recorded
     }
 
     /// Records do not wait for a writer that cannot write once `stop` is readable. What is given up
@@ -104,7 +112,8 @@ impl<'r> Probe<'r> {
 
     /// Packets of any connection were not captured between these times; `packets` is 0 if their
     /// number is not known.
-    pub fn unseen(&mut self, cause: &str, packets: u64, since_us: i64, ts_us: i64) {
+    pub fn unseen(&mut self, cause: &'static str, packets: u64, since_us: i64, ts_us: i64) {
+        self.recorded.lost(cause, 0);
         let since = u64::try_from(since_us).unwrap_or(0);
         let record = Record {
             kind: RecordKind::Lost as u32,
@@ -264,6 +273,7 @@ impl Output for Probe<'_> {
     }
 
     fn emit(&mut self, who: &Identity, ts_us: i64, event: &Event<'_>) {
+        self.recorded.count(event);
         match event {
             Event::Login { failure, client } => {
                 self.put_login(who, ts_us, RecordKind::Connect, failure.as_ref(), client);

@@ -1,6 +1,7 @@
 //! `tacho capture`: `tacho_capture` records; this module has the command line and the messages.
 
 mod check;
+mod figures;
 mod live;
 
 use std::io::{self, BufWriter};

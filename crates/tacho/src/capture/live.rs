@@ -8,9 +8,11 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{Access, access};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use tacho_capture::live::{Capture, CaptureError as Live};
+use tacho_capture::metrics::Metrics;
 use tacho_capture::recording::Recording;
 
 use super::CaptureError;
+use super::figures::Figures;
 use crate::cli::CaptureArgs;
 use crate::recover::user::{self, User};
 use crate::say;
@@ -47,9 +49,15 @@ pub fn run(args: &CaptureArgs, interface: &str, log: &Path) -> Result<(), Captur
         replay: false,
     };
     let stopped = stopped_by_signal()?;
-    let summary = open.run(&recording, stopped.as_fd(), || {
-        say::problem(format!("capturing on {interface} into {}", log.display()));
-    })?;
+    let started = || say::problem(format!("capturing on {interface} into {}", log.display()));
+    let mut figures = Figures::new(interface, args.metrics_file.clone());
+    let mut last = Metrics::default();
+    let summary = open.run(&recording, stopped.as_fd(), started, &mut |metrics| {
+        figures.show(metrics);
+        last.clone_from(metrics);
+    });
+    figures.finish(&last);
+    let summary = summary?;
     say::problem(format!(
         "{} packets of {} connections; {} packets dropped by the kernel, {} with a wrong checksum",
         summary.packets, summary.figures.connections, summary.dropped, summary.damaged

@@ -102,6 +102,10 @@ pub struct CaptureArgs {
           default_value = "64MiB", requires = "interface")]
     pub ring_size: u64,
 
+    /// Write counters for Prometheus to this file, every 5 seconds
+    #[arg(long, value_name = "FILE", requires = "log")]
+    pub metrics_file: Option<PathBuf>,
+
     /// Record the values of a prepared statement's parameters up to this size; 0: none
     #[arg(long, value_name = size::NAME, value_parser = size::between(0, 1 << 20),
           default_value = "1KiB")]

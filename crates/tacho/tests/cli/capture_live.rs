@@ -66,6 +66,7 @@ impl Capture {
         let mut child = Command::new(env!("CARGO_BIN_EXE_tacho"))
             .args(["capture", "--interface", "v0", "--server", SERVER, "--utc"])
             .args(["--ring-size", "32MiB", "--log", log.to_str().unwrap()])
+            .args(["--metrics-file", directory.join("m.prom").to_str().unwrap()])
             .args(["--arena-directory", directory.to_str().unwrap()])
             .stderr(Stdio::piped())
             .spawn()
@@ -285,7 +286,11 @@ fn inside_forged() {
 
 #[test]
 fn an_interface_that_is_made_again_is_captured_again() {
-    in_namespace("user", "capture_live::an_interface_that_is_made_again_is_captured_again", inside_new_interface);
+    in_namespace(
+        "user",
+        "capture_live::an_interface_that_is_made_again_is_captured_again",
+        inside_new_interface,
+    );
 }
 
 fn inside_new_interface() {
@@ -345,6 +350,34 @@ fn inside_restart() {
     });
     assert_eq!(lost["start_ts"], stop, "{lost}");
     capture.stop();
+}
+
+#[test]
+fn its_counters_are_in_a_file() {
+    in_namespace("user", "capture_live::its_counters_are_in_a_file", inside_counters);
+}
+
+fn inside_counters() {
+    make_interfaces();
+    let directory = tempfile::tempdir().expect("a directory");
+    let capture = Capture::start(directory.path());
+    // A connection that is joined in its middle, and is not understood.
+    Wire::open(7002).server(&packet(1, OK)).client(b"text");
+    Wire::log_in(7001).statement("SELECT 1").statement("SELECT 2");
+    capture.wait_for_statement("SELECT 2");
+    capture.stop();
+    // At the end they are complete.
+    let file = std::fs::read_to_string(directory.path().join("m.prom")).expect("the counters");
+    let value = |name: &str| {
+        let line = file.lines().find(|line| line.starts_with(&format!("tacho_capture_{name}{{")));
+        let value = line.and_then(|line| line.rsplit(' ').next()?.parse::<u64>().ok());
+        value.unwrap_or_else(|| panic!("{name}: {file}"))
+    };
+    assert_eq!((value("statements_total"), value("logins_total")), (2, 1), "{file}");
+    assert_eq!((value("connections_total"), value("interface_up")), (2, 1), "{file}");
+    assert!(value("packets_total") >= 9, "{file}");
+    let lost = "tacho_capture_lost_lines_total{interface=\"v0\",cause=\"resync\"} 1";
+    assert!(file.lines().any(|line| line == lost), "{file}");
 }
 
 /// No privilege is left when packets are decoded.
