@@ -327,13 +327,14 @@ impl Conn {
                     }
                 }
             }
-            RecordKind::Table | RecordKind::Rewrite | RecordKind::Params => {
+            RecordKind::Params => self.params(place, head, ready),
+            RecordKind::Table | RecordKind::Rewrite => {
                 let exact = self.open.iter().rposition(|o| o.query_id == head.query_id);
                 let index = exact.or_else(|| self.open.len().checked_sub(1));
                 match index.and_then(|i| self.open.get_mut(i)) {
                     Some(open) => open.extras.push(place),
                     // Its start is lost, and counted.
-                    None if head.kind != RecordKind::Table => {
+                    None if head.kind == RecordKind::Rewrite => {
                         ready.push(Ready::Nothing { at: place.refs() });
                     }
                     None => ready.push(self.single(place, awaited, head, ts_us)),
@@ -351,6 +352,17 @@ impl Conn {
                 let awaited = awaited.then_some((head.conn, head.rec_no));
                 ready.push(Ready::Single { place, awaited, error: None, ts_us });
             }
+        }
+    }
+
+    /// Parameters of the open statement, in a capture. Apart from the others, so that those cost
+    /// what they did.
+    #[cold]
+    fn params(&mut self, place: RecordPlace, head: &Head, ready: &mut Vec<Ready>) {
+        match self.open.iter_mut().rfind(|open| open.query_id == head.query_id) {
+            Some(open) => open.extras.push(place),
+            // Its start is lost, and counted.
+            None => ready.push(Ready::Nothing { at: place.refs() }),
         }
     }
 
