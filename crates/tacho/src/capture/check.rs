@@ -51,6 +51,8 @@ pub fn run(args: &CaptureArgs, interface: &str) -> Result<ExitCode, CaptureError
     let stopped = live::stopped_by_signal()?;
     say::problem(format!("listening on {interface} for {:?}", args.check_time));
     let findings = open.listen(args.check_time, stopped.as_fd()).map_err(Live::from)?;
+    // Its link may have come up meanwhile.
+    let facts = Interface::of(interface).or(facts);
     show(args, facts.as_ref(), Some(&findings))?;
     let is_recorded = findings.verdict(facts.as_ref()) == Verdict::Recorded;
     Ok(if is_recorded { ExitCode::SUCCESS } else { ExitCode::from(1) })

@@ -6,7 +6,9 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::capture_live::{SERVER, Wire, in_namespace, make_interfaces, packet};
+use crate::capture_live::{
+    SERVER, Wire, in_namespace, ip, make_interfaces, packet, wait_for_state,
+};
 use crate::support::{stderr, stdout, tacho};
 
 /// How long anything may take on a busy machine.
@@ -152,8 +154,8 @@ fn inside_not_recorded() {
         Wire::log_in(7004);
     };
     assert_eq!(reason(5, &login), "no_commands");
-    let status = Command::new("ip").args(["link", "set", "v1", "down"]).status().expect("ip");
-    assert!(status.success());
+    ip("link set v1 down");
+    wait_for_state("LOWERLAYERDOWN");
     assert_eq!(reason(0, &|| {}), "interface_down");
 }
 

@@ -41,7 +41,7 @@ pub fn in_namespace(user: &str, test: &str, inside: fn()) {
     assert!(output.status.success() && text.contains("1 passed"), "{text}\n{said}");
 }
 
-fn ip(args: &str) {
+pub fn ip(args: &str) {
     let status = Command::new("ip").args(args.split(' ')).status().expect("ip");
     assert!(status.success(), "ip {args}");
 }
@@ -51,6 +51,21 @@ pub fn make_interfaces() {
     ip("link add v0 type veth peer name v1");
     ip("link set v0 up");
     ip("link set v1 up");
+    wait_for_state("UP");
+}
+
+/// Waits until `v0` is in this state: the kernel follows a changed link up to a second later.
+pub fn wait_for_state(state: &str) {
+    let since = Instant::now();
+    loop {
+        let output = Command::new("ip").args(["-o", "link", "show", "v0"]).output().expect("ip");
+        let shown = String::from_utf8_lossy(&output.stdout);
+        if shown.contains(&format!(" state {state} ")) {
+            return;
+        }
+        assert!(since.elapsed() < PATIENCE, "{shown}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
 }
 
 /// A running `tacho capture`.
