@@ -52,8 +52,8 @@ impl Capture {
         &self.log
     }
 
-    /// Ends it. What the kernel has not handed over yet is not recorded: wait for the end of the
-    /// sessions before.
+    /// Ends it. Packets that the kernel has not handed over yet are not recorded: wait for the end
+    /// of the sessions before.
     ///
     /// # Errors
     /// It does not end in the orderly way.

@@ -37,6 +37,16 @@ pub struct ArenaFile {
     geometry: Geometry,
 }
 
+impl Drop for ArenaFile {
+    /// Releases the lock itself: a child that was forked a moment ago, and has not executed its
+    /// program yet, has the file open, too.
+    fn drop(&mut self) {
+        let unlock = libc::flock { l_type: libc::F_UNLCK as libc::c_short, ..ofd_lock() };
+        // SAFETY: a valid descriptor and a valid flock. If it fails, closing the file unlocks it.
+        unsafe { libc::fcntl(self.file.as_raw_fd(), libc::F_OFD_SETLK, &unlock) };
+    }
+}
+
 /// Space for the log directory in a header, with a NUL.
 const LOG_DIRECTORY_BYTES: usize = 3072;
 

@@ -18,10 +18,11 @@ impl Conn {
                 begins && (head.rec_no == self.expected || head.rec_no <= self.due(head.rec_no))
             }
             // A record that follows one in fragments, numbered or not, was recorded after its last
-            // fragment, which this pass may have missed.
+            // fragment, which this pass may have missed. Unless another thread recorded it.
             Some(partial) => {
                 head.rec_no == partial.head.rec_no
                     && (begins || partial.next == head.fragment_number)
+                    || partial.is_of_other_thread(head)
             }
         }
     }
@@ -63,7 +64,8 @@ impl Conn {
         ready: &mut Vec<Ready>,
     ) {
         // Nearly all records are whole.
-        if head.fragment == FRAGMENT_WHOLE && self.partial.is_none() {
+        let is_apart = |partial: &Partial| partial.is_of_other_thread(head);
+        if head.fragment == FRAGMENT_WHOLE && self.partial.as_ref().is_none_or(is_apart) {
             self.take_whole(head, at, ready);
         } else {
             self.take_piece(head, at, counts, ready);

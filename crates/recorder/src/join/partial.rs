@@ -1,5 +1,7 @@
 //! Where a record is: in one piece, or in fragments that arrive one by one.
 
+use tacho_ring::session;
+
 use crate::drain::{Head, Ref};
 
 /// Where a record is.
@@ -77,6 +79,13 @@ impl Partial {
         if let Some(early) = &mut self.early {
             early.lose_text();
         }
+    }
+
+    /// Whether another thread recorded this in the name of the connection, as for `INSERT DELAYED`:
+    /// that says nothing about the record in fragments. A connection with a slot numbers its own
+    /// records. (The first number of an epoch shows no slot: fragments have it without one, too.)
+    pub(super) fn is_of_other_thread(&self, head: &Head) -> bool {
+        head.rec_no == 0 && session::number_in_epoch(self.head.rec_no) > 1
     }
 
     pub(super) fn refs(&self) -> Vec<Ref> {

@@ -329,6 +329,23 @@ fn an_untracked_record_that_was_given_up_blocks_no_other() {
     assert_eq!(all.ready.iter().filter(|r| matches!(r, Ready::Nothing { .. })).count(), 1);
 }
 
+/// A thread that inserts delayed rows recorded in the name of the connection, whose own thread was
+/// preempted in the middle of a long record: that was given up as if it were followed by another.
+#[test]
+fn a_record_of_another_thread_ends_no_record_in_fragments() {
+    let mut all = Orderless::new();
+    all.join.resume_after(1, epoch(5) + 1, 0, &mut all.ready);
+    all.join.begin_pass();
+    all.add(epoch(5) + 2, 1, FRAGMENT_FIRST, 0);
+    all.whole(0, 2);
+    assert_eq!(all.end(), (vec![2], 0));
+    all.add(epoch(5) + 2, 1, FRAGMENT_MIDDLE, 1);
+    all.whole(0, 3);
+    all.add(epoch(5) + 2, 1, FRAGMENT_LAST, 2);
+    assert_eq!(all.end(), (vec![2, 3, 1], 0));
+    assert!(!all.ready.iter().any(|r| matches!(r, Ready::Nothing { .. })), "{:?}", all.ready);
+}
+
 #[test]
 fn records_without_a_number_do_not_disturb_those_that_have_one() {
     let mut all = Orderless::new();

@@ -1,7 +1,7 @@
 //! Which parameters of a prepared statement are secrets: those whose literal would be one.
 //!
-//! Each placeholder is replaced by a literal that occurs nowhere else. What the rules remove then
-//! is a secret.
+//! Each placeholder is replaced by a literal that occurs nowhere else. If the rules remove it, its
+//! parameter is a secret.
 
 use std::borrow::Cow;
 
