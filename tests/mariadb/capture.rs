@@ -10,6 +10,7 @@ use tacho_tests::captured::{
     Capture, PacketFile, SYSBENCH_SESSIONS, assert_same, run_script, run_sysbench, sessions,
     wait_for_ends,
 };
+use tacho_tests::charsets;
 use tacho_tests::client::Queryable as _;
 use tacho_tests::recording::Recording;
 use tacho_tests::sysbench::Sysbench;
@@ -77,6 +78,7 @@ fn start_server() -> Recording {
         "CREATE DATABASE sbtest",
         "CREATE USER app@'127.0.0.1' IDENTIFIED BY 'right'",
         "GRANT ALL ON *.* TO app@'127.0.0.1' WITH GRANT OPTION",
+        "CREATE USER guest@'127.0.0.1'",
         "CREATE PROCEDURE shop.p(n INT) SELECT n, n + 1",
     ] {
         root.query_drop(statement).expect(statement);
@@ -103,9 +105,11 @@ fn the_capture_records_what_the_plugin_records() {
     assert!(!run_client(port, "app", "right", &["nosuch"], "SELECT 'not sent'"));
     run_sysbench(port, "app", "right", "disable");
     run_sysbench(port, "app", "right", "auto");
+    let mut root = server.connect().expect("a connection");
+    let of_charsets = charsets::send_all(&mut root, port, "guest");
     // Two of them are refused logins.
-    const SESSIONS: usize = 3 + 2 + 2 * SYSBENCH_SESSIONS;
-    wait_for_ends(&server.log_directory(), capture.log(), SESSIONS);
+    let sessions_count = 3 + 2 + 2 * SYSBENCH_SESSIONS + of_charsets;
+    wait_for_ends(&server.log_directory(), capture.log(), sessions_count);
     capture.stop().expect("its end");
     let captured = sessions(capture.log());
     assert_same(&sessions(&server.log_directory()), &captured);

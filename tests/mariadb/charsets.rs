@@ -2,60 +2,28 @@
 //! JSON, and gives back the very bytes that the client sent.
 
 use tacho_record::charset::{Charset, restore};
-use tacho_tests::client::Queryable;
+use tacho_tests::charsets;
 use tacho_tests::raw::{Login, Raw, com};
 use tacho_tests::recorded::{self, number, text};
 use tacho_tests::server::TestServer;
 
-/// Not possible as the character set of a client: the server's parser wants ASCII.
-const REFUSED: [&str; 4] = ["ucs2", "utf16", "utf16le", "utf32"];
 /// `ER_WRONG_VALUE_FOR_VAR`.
 const REFUSAL: u16 = 1231;
-
-/// Bytes that are hard for one character set or another.
-fn payloads() -> Vec<Vec<u8>> {
-    let mut payloads: Vec<Vec<u8>> = vec![
-        (0..0x20).collect(),
-        (0x20..0x80).filter(|byte| !b"';".contains(byte)).collect(),
-        (0x80..=0xff).collect(),
-        "quotes \\' '' \" ` and a newline\n\r\t".into(),
-        "Grüße, 中文, 日本語, \u{1F600}, \u{FFFD}, \u{2028}".into(),
-        // Ends in the middle of a character, surrogates, overlong forms.
-        b"\xf0\x9f\x98".to_vec(),
-        b"\xed\xa0\x80\xc0\xaf\xf8\x88\x80\x80\x80".to_vec(),
-        b"\xe3\x81".to_vec(),
-    ];
-    // Every lead byte before trail bytes of all kinds, one of them a backslash.
-    for trail in [0x30, 0x40, 0x5c, 0x7e, 0x80, 0xa1, 0xfe] {
-        payloads.push((0x80..=0xff).flat_map(|lead| [lead, trail]).collect());
-    }
-    payloads
-}
-
-fn statement(id: usize, payload: &[u8]) -> Vec<u8> {
-    [format!("SELECT /* id:{id}. */ _binary '").as_bytes(), payload, b"' AS x"].concat()
-}
 
 #[test]
 fn every_character_set_gives_its_bytes_back() {
     let mut server =
         TestServer::builder().option("plugin-load-add=tacho").start().expect("a server");
-    let sets: Vec<(String, u16)> = server
-        .connect()
-        .expect("a connection")
-        .query(
-            "SELECT character_set_name, MIN(id) FROM information_schema.collations \
-             WHERE id < 256 AND character_set_name IS NOT NULL GROUP BY 1",
-        )
-        .expect("the collations");
+    let mut conn = server.connect().expect("a connection");
+    let sets = charsets::sets(&mut conn).expect("the character sets");
     assert!(sets.len() > 35, "{sets:?}");
     let mut sent: Vec<(String, Vec<u8>)> = Vec::new();
     for (name, collation) in &sets {
-        let login = Login { collation: *collation as u8, ..Login::new("root") };
+        let login = Login { collation: *collation, ..Login::new("root") };
         let session = Raw::login(server.socket(), &login).expect("a connection");
         let mut by_name = Raw::connect(server.socket(), "root").expect("a session");
         let set = by_name.query(format!("SET NAMES {name}")).expect("an answer");
-        if REFUSED.contains(&name.as_str()) {
+        if charsets::REFUSED.contains(&name.as_str()) {
             assert_eq!(session.expect_err("a refusal").1, REFUSAL, "{name}");
             assert_eq!(set[0].errno(), REFUSAL, "{name}");
             continue;
@@ -63,8 +31,8 @@ fn every_character_set_gives_its_bytes_back() {
         let mut by_login = session.unwrap_or_else(|refusal| panic!("{name}: {refusal:?}"));
         assert_eq!(set[0].errno(), 0, "{name}");
         for raw in [&mut by_login, &mut by_name] {
-            for payload in payloads() {
-                let sql = statement(sent.len(), &payload);
+            for payload in charsets::payloads() {
+                let sql = charsets::statement(sent.len(), &payload);
                 // Whether it parses does not matter.
                 raw.query(&sql).expect("an answer");
                 sent.push((name.clone(), sql));

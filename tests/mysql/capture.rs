@@ -9,6 +9,7 @@ use std::process::Command;
 use tacho_tests::captured::{
     Capture, SYSBENCH_SESSIONS, assert_same, run_script, run_sysbench, sessions, wait_for_ends,
 };
+use tacho_tests::charsets;
 use tacho_tests::client::Queryable as _;
 use tacho_tests::mysql_place::{self, Place};
 use tacho_tests::mysql_server::installation;
@@ -210,10 +211,11 @@ fn the_capture_records_what_the_plugin_records() {
     run_raw(port);
     run_reset(port);
     run_library(port);
+    let of_charsets = charsets::send_all(&mut root, port, "guest");
     drop(root);
     // Those of `mysql`, of sysbench, and of the three others.
-    const SESSIONS: usize = 2 + 3 * 2 + 2 * SYSBENCH_SESSIONS + 3;
-    wait_for_ends(&place.log(), capture.log(), SESSIONS);
+    let sessions_count = 2 + 3 * 2 + 2 * SYSBENCH_SESSIONS + 3 + of_charsets;
+    wait_for_ends(&place.log(), capture.log(), sessions_count);
     capture.stop().expect("its end");
     server.stop().expect("stopping");
     let captured = sessions(capture.log());

@@ -21,6 +21,7 @@
 //! | [`verdict`] | the answered ids against the ids in the log |
 //! | [`audit`] | all of that about one log directory |
 //! | [`namespace`] | a network namespace, in which packets may be captured |
+//! | [`charsets`] | statements in every character set |
 //! | [`captured`] | a capture beside a server, and both logs compared |
 //! | [`benched`] | `tacho bench`, and whether it restores a server |
 //! | [`guide`] | the tables of the guide |
@@ -39,6 +40,7 @@ pub mod arena;
 pub mod audit;
 pub mod benched;
 pub mod captured;
+pub mod charsets;
 pub mod claim;
 pub mod converted;
 pub mod crowd;
