@@ -4,6 +4,8 @@ use std::sync::LazyLock;
 
 use aho_corasick::{AhoCorasick, MatchKind};
 
+mod assignments;
+
 /// What a statement changes if it succeeds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Change<'s> {
@@ -13,6 +15,8 @@ pub struct Change<'s> {
     pub charset: Option<&'s [u8]>,
     /// It may change one of them in a way that is not understood.
     pub is_doubtful: bool,
+    /// It is doubtful, and does not change the database.
+    pub keeps_db: bool,
     /// The server may report changes no longer.
     pub ends_tracking: bool,
 }
@@ -26,6 +30,10 @@ pub fn change(statement: &[u8]) -> Change<'_> {
         Some(word) if is(word, "use") => change.db = words.next().map(unquoted),
         Some(word) if is(word, "set") => {
             is_set = true;
+            if let Some(charset) = assignments::charset(words.rest) {
+                let ends_tracking = Mentions::of(statement, is_set).tracking;
+                return Change { charset, ends_tracking, ..Change::default() };
+            }
             set(&mut words, &mut change);
         }
         // What it executes is in a variable of the session, or in a statement that was prepared.
@@ -44,7 +52,8 @@ pub fn change(statement: &[u8]) -> Change<'_> {
         change.is_doubtful || mentions.change || is_executed || mentions.execution
     };
     if is_doubtful {
-        return Change { is_doubtful, ends_tracking, ..Change::default() };
+        let keeps_db = is_set && assignments::is_alone(statement) && !mentions.execution;
+        return Change { is_doubtful, keeps_db, ends_tracking, ..Change::default() };
     }
     Change { ends_tracking, ..change }
 }
@@ -244,6 +253,22 @@ mod tests {
     }
 
     #[test]
+    fn a_set_statement_keeps_the_database() {
+        for (text, keeps) in [
+            (&b"SET character_set_client = latin1"[..], true),
+            (b"SET NAMES DEFAULT", true),
+            (b"SET NAMES latin1; USE b", false),
+            (b"SET NAMES latin1 /*! ; USE b */", false),
+            (b"SET STATEMENT max_statement_time = 1 FOR SET NAMES latin1", false),
+            (b"DO 1; SET NAMES latin1", false),
+        ] {
+            let change = change(text);
+            assert!(change.is_doubtful, "{}", String::from_utf8_lossy(text));
+            assert_eq!(change.keeps_db, keeps, "{}", String::from_utf8_lossy(text));
+        }
+    }
+
+    #[test]
     fn what_may_end_the_reports_of_the_server() {
         let padded = [&b"SELECT '"[..], &[b'x'; 100_000], b"'; SET session_track_schema = OFF"];
         // Drivers choose what is reported when they connect: that changes neither of them.
@@ -288,7 +313,7 @@ mod tests {
             b"/*!50000USE b */",
             b"/*!40101 SET  NAMES latin1 */",
             b"SELECT 1; SET /* x */ CHARSET latin1",
-            b"SET autocommit = 0, NAMES latin1",
+            b"SET autocommit = 0, NAMES DEFAULT",
             b"SELECT @@character_set_client; SET character_set_client = latin1",
         ] {
             let change = change(text);

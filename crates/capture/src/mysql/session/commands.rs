@@ -385,6 +385,7 @@ impl Session {
         // Servers report both, if the client can read that, unless a statement has ended it.
         let can_track = self.caps.is_some_and(|session| session & caps::SESSION_TRACK != 0);
         let is_tracked = can_track && !self.is_untracked;
+        let keeps_db = change.as_ref().is_some_and(|it| it.keeps_db);
         match change {
             Some(change) if !change.is_doubtful => {
                 if let Some(db) = change.db {
@@ -396,7 +397,9 @@ impl Session {
             }
             _ if is_tracked => {}
             _ => {
-                self.who.db.clear();
+                if !keeps_db {
+                    self.who.db.clear();
+                }
                 self.who.charset.clear();
             }
         }
