@@ -2,6 +2,7 @@
 //! the MariaDB of this machine. Tests in modules `mariadb_only` are not for MySQL.
 
 mod capture_clients;
+mod capture_enrich;
 mod crash;
 mod crash_moments;
 mod digests;

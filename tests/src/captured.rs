@@ -34,12 +34,21 @@ impl Capture {
     /// # Errors
     /// It does not start.
     pub fn start(port: u16, directory: &Path) -> Result<Self> {
+        Self::start_with(port, directory, &[])
+    }
+
+    /// The same with more options.
+    ///
+    /// # Errors
+    /// As [`Self::start`].
+    pub fn start_with(port: u16, directory: &Path, options: &[&str]) -> Result<Self> {
         fs::create_dir_all(directory)?;
         let (log, messages) = (directory.join("log"), directory.join("capture.err"));
         let mut command = tacho();
         command
             .args(["--interface", "lo", "--server", &format!("{CLIENT}:{port}")])
             .arg("--utc")
+            .args(options)
             .arg("--log")
             .arg(&log);
         let process = start("tacho capture", &mut command, &messages, "capturing on lo")?;

@@ -1,6 +1,7 @@
 //! All connections: which segment belongs to which, and how much memory they may use.
 
 mod flow;
+mod unknown;
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{Hash, Hasher};
@@ -9,6 +10,7 @@ use std::net::{IpAddr, SocketAddr};
 use crate::link::Segment;
 use crate::mysql::{Limits, Output, Side};
 use flow::{Belongs, Flow};
+pub use unknown::Question;
 
 /// The port of a server if none is named.
 const USUAL_PORT: u16 = 3306;
@@ -68,6 +70,14 @@ impl Hash for Key {
     }
 }
 
+/// Whether an address is one of these; `0.0.0.0` and `::` are any.
+fn is_at(servers: &[SocketAddr], address: SocketAddr) -> bool {
+    servers.iter().any(|server| {
+        server.port() == address.port()
+            && (server.ip().is_unspecified() || server.ip() == address.ip().to_canonical())
+    })
+}
+
 /// All connections, see the module documentation.
 pub struct Flows {
     servers: Vec<SocketAddr>,
@@ -118,10 +128,7 @@ impl Flows {
     }
 
     fn is_server(&self, address: SocketAddr) -> bool {
-        self.servers.iter().any(|server| {
-            server.port() == address.port()
-                && (server.ip().is_unspecified() || server.ip() == address.ip().to_canonical())
-        })
+        is_at(&self.servers, address)
     }
 
     /// The connection of a segment, and who sends it. `None`: not one to a server.

@@ -14,6 +14,7 @@
 //! `docs/specs/capture.md` has every packet type and what becomes of it.
 
 pub mod check;
+pub mod enrich;
 pub mod flows;
 mod last_line;
 pub mod link;

@@ -3,16 +3,17 @@
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use tacho_settings::Setting;
 
+use crate::enrich::{self, Enricher};
 use crate::flows::{Budget, Figures, Flows};
 use crate::link::{self, Link, Segment};
 use crate::metrics::Metrics;
 use crate::probe::{Probe, is_readable};
 use crate::recording::Recording;
-use crate::source::live::{Change, LiveError, Packet, Ring};
+use crate::source::live::{BLOCK_WAIT, Change, LiveError, Packet, Ring};
 
 /// Why a capture cannot start, or continue.
 #[derive(Debug, thiserror::Error)]
@@ -97,7 +98,8 @@ impl Capture {
 
 impl Open {
     /// Records until `stop` becomes readable. `started` is called when everything is ready, and
-    /// `report` every second and at the end.
+    /// `report` every second and at the end. With an `enricher`, the server is asked what packets
+    /// have not shown.
     ///
     /// # Errors
     /// See [`CaptureError`].
@@ -105,6 +107,7 @@ impl Open {
         mut self,
         recording: &Recording,
         stop: BorrowedFd<'_>,
+        mut enricher: Option<Enricher>,
         started: impl FnOnce(),
         report: &mut dyn FnMut(&Metrics),
     ) -> Result<Summary, CaptureError> {
@@ -125,7 +128,15 @@ impl Open {
         started();
         let mut watch = Watch::new(now_us());
         let outcome = loop {
+            let now = Instant::now();
             let is_empty = self.take_blocks(BLOCKS_MAX, &mut watch, &mut flows, &mut probe);
+            if let Some(enricher) = &mut enricher {
+                if is_empty {
+                    watch.read_up_to = now.checked_sub(BLOCK_WAIT).unwrap_or(watch.read_up_to);
+                }
+                enricher.turn(now, watch.read_up_to, &mut flows, &mut probe, self.capture.say);
+                watch.enrich = Some(enricher.figures());
+            }
             let now_us = now_us();
             if now_us - watch.counted_us >= COUNT_EVERY_US {
                 self.look(&mut watch, &mut probe, now_us);
@@ -218,11 +229,17 @@ struct Watch {
     counted_us: i64,
     /// When the interface was last seen, if it is not there, µs.
     gone_us: Option<i64>,
+    /// All packets were read that were captured before.
+    read_up_to: Instant,
+    /// What the server was asked, if it is asked at all.
+    enrich: Option<enrich::Figures>,
 }
 
 impl Watch {
     fn new(now_us: i64) -> Watch {
-        Watch { summary: Summary::default(), counted_us: now_us, gone_us: None }
+        let read_up_to = Instant::now();
+        let summary = Summary::default();
+        Watch { summary, counted_us: now_us, gone_us: None, read_up_to, enrich: None }
     }
 
     fn metrics(&self, flows: &Flows, probe: &Probe<'_>) -> Metrics {
@@ -235,6 +252,7 @@ impl Watch {
             followed: flows.followed() as u64,
             held_bytes: flows.held_bytes() as u64,
             is_there: self.gone_us.is_none(),
+            enrich: self.enrich,
             recorded: probe.recorded().clone(),
         }
     }

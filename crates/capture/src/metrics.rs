@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use crate::enrich;
 use crate::mysql::Event;
 
 /// Losses of one cause.
@@ -71,6 +72,8 @@ pub struct Metrics {
     pub held_bytes: u64,
     /// There is an interface of the name.
     pub is_there: bool,
+    /// What the server was asked; `None`: it is not asked.
+    pub enrich: Option<enrich::Figures>,
     /// What was recorded.
     pub recorded: Recorded,
 }
@@ -97,7 +100,7 @@ impl Metrics {
         ];
         let label = format!("interface=\"{}\"", escaped(interface));
         let mut text = String::new();
-        for (name, kind, help, value) in rows {
+        for (name, kind, help, value) in rows.into_iter().chain(self.enrich_rows()) {
             head(&mut text, name, kind, help);
             line(&mut text, name, &label, value);
         }
@@ -111,6 +114,18 @@ impl Metrics {
             }
         }
         text
+    }
+
+    fn enrich_rows(&self) -> Vec<Row<'_>> {
+        let Some(it) = self.enrich else { return Vec::new() };
+        let (answered, local) = (it.is_answered.into(), it.local_sessions);
+        vec![
+            ("enrich_up", "gauge", "1: the server has answered the last questions.", answered),
+            ("enrich_questions_total", "counter", "Questions about a session.", it.questions),
+            ("enriched_total", "counter", "Answers that completed a session.", it.completed),
+            ("enrich_errors_total", "counter", "Questions that failed, by rounds.", it.errors),
+            ("local_sessions", "gauge", "Sessions of the server without packets.", local),
+        ]
     }
 }
 
@@ -168,6 +183,14 @@ mod tests {
             "tacho_capture_lost_bytes_total{interface=\"we\\\"ird\",cause=\"tcp_gap\"} 9",
         ] {
             assert!(text.lines().any(|line| line == expected), "{expected}: {text}");
+        }
+        assert!(!text.contains("enrich"), "{text}");
+        let figures = enrich::Figures { local_sessions: 3, ..enrich::Figures::default() };
+        metrics.enrich = Some(figures);
+        let text = metrics.text("eth0");
+        for expected in ["enrich_up{interface=\"eth0\"} 0", "local_sessions{interface=\"eth0\"} 3"]
+        {
+            assert!(text.contains(&format!("\ntacho_capture_{expected}\n")), "{expected}: {text}");
         }
         // Each name has its help and its type before its values.
         for name in text.lines().filter_map(|line| line.strip_prefix("# HELP ")) {

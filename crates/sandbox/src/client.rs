@@ -70,6 +70,11 @@ impl Login {
     /// Connects. A server that does not answer within [`ANSWER_DEADLINE`] is an error, so that a
     /// server that hangs does not block the bench.
     pub fn connect(&self) -> mysql::Result<Conn> {
+        self.connect_within(ANSWER_DEADLINE)
+    }
+
+    /// Connects. A server that is not there, or does not answer, within this time is an error.
+    pub fn connect_within(&self, deadline: Duration) -> mysql::Result<Conn> {
         let options = match &self.address {
             Address::Socket(path) => mysql::OptsBuilder::new().socket(path.to_str()),
             Address::Tcp(host, port) => {
@@ -82,7 +87,9 @@ impl Login {
                 .pass((!self.password.is_empty()).then_some(&self.password))
                 .prefer_socket(false)
                 .stmt_cache_size(0)
-                .read_timeout(Some(ANSWER_DEADLINE))
+                .tcp_connect_timeout(Some(deadline))
+                .read_timeout(Some(deadline))
+                .write_timeout(Some(deadline))
                 .max_allowed_packet(Some(PACKET_BYTES_MAX)),
         )
     }

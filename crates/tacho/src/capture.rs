@@ -1,6 +1,7 @@
 //! `tacho capture`: `tacho_capture` records; this module has the command line and the messages.
 
 mod check;
+mod enrich;
 mod figures;
 mod live;
 
@@ -71,6 +72,18 @@ pub enum CaptureError {
     /// Capabilities cannot be given up.
     #[error("cannot give up privileges: {0}")]
     Privileges(io::Error),
+    /// The account for questions to the server.
+    #[error("{0:#}")]
+    Enrich(anyhow::Error),
+    /// Which sessions are those of the server that is asked.
+    #[error(
+        "--enrich-socket and --enrich-host need the address of that server in the packets: add \
+         --enrich-server IP:PORT"
+    )]
+    EnrichServer,
+    /// A thread cannot be started.
+    #[error("cannot start a thread: {0}")]
+    Thread(io::Error),
     /// Signals cannot be handled.
     #[error("cannot handle signals: {0}")]
     Signal(io::Error),
@@ -99,6 +112,8 @@ impl CaptureError {
             Self::Replay(ReplayError::File(FileError::Io { .. }))
                 | Self::Live(Live::Live(LiveError::NoInterface(_) | LiveError::TooManyPorts(_)))
                 | Self::Format
+                | Self::Enrich(_)
+                | Self::EnrichServer
                 | Self::AsRoot { .. }
                 | Self::User { .. }
         )

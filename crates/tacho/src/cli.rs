@@ -6,6 +6,7 @@ mod capture;
 mod consistency;
 mod convert;
 pub mod duration;
+mod enrich;
 pub mod log;
 pub mod number;
 mod old;

@@ -1,6 +1,7 @@
 //! One connection: its two directions in the order in which they happened.
 
 mod belongs;
+mod unknown;
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;

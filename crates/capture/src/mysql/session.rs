@@ -7,6 +7,7 @@
 mod commands;
 mod lost;
 mod prepared;
+pub mod unknown;
 
 use std::collections::{HashMap, VecDeque};
 
@@ -22,6 +23,7 @@ use super::proxy::{self, Proxied};
 use super::response::Response;
 use super::resync::Ends;
 use super::{Cause, Event, Identity, Limits, Output, Side};
+use unknown::{Changes, Known};
 
 /// The next part of a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -149,6 +151,8 @@ pub struct Session {
     skip_cause: Cause,
     /// There are records of it.
     has_records: bool,
+    known: Known,
+    changes: Changes,
 }
 
 impl Session {
@@ -180,6 +184,8 @@ impl Session {
             skipped: (0, 0),
             skip_cause: Cause::Resync,
             has_records: false,
+            known: Known::default(),
+            changes: Changes::default(),
         }
     }
 
@@ -388,7 +394,8 @@ impl Session {
         self.login_charset.clone_from(&self.who.charset);
         self.who.user = login.user;
         self.who.os_user.clone_from(&login.client.os_user);
-        self.who.db = login.db;
+        self.user_is_known();
+        self.set_db(login.db);
         login.client
     }
 
@@ -401,6 +408,7 @@ impl Session {
                     return self.lose(Cause::Protocol, message.total, ts_us, out);
                 };
                 self.take_ok(ok.db, ok.charset);
+                self.has_no_prepared();
                 self.phase = Phase::Commands;
                 let has = |capability| self.caps.unwrap_or(0) & capability != 0;
                 self.packing = match (has(caps::COMPRESS), has(caps::ZSTD)) {
@@ -431,7 +439,7 @@ impl Session {
     /// What an OK packet says about the session.
     fn take_ok(&mut self, db: Option<&[u8]>, charset: Option<&[u8]>) {
         if let Some(db) = db {
-            self.who.db = name(db);
+            self.set_db(name(db));
         }
         if let Some(charset) = charset {
             self.who.charset = name(charset);

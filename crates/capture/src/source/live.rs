@@ -20,6 +20,8 @@ pub const ANY: &str = "any";
 const BLOCK_BYTES: usize = 1 << 20;
 /// A block that is not full is handed over after so long, ms.
 const BLOCK_TIMEOUT_MS: u32 = 20;
+/// After this time a packet that was captured is certainly in a block that was handed over.
+pub const BLOCK_WAIT: Duration = Duration::from_millis(5 * BLOCK_TIMEOUT_MS as u64);
 /// Frames that the kernel checks the sizes with; their real sizes vary.
 const FRAME_BYTES: usize = 1 << 11;
 
@@ -249,7 +251,7 @@ impl Ring {
     /// As [`Ring::wait`].
     pub fn wait_for_rest(&self) -> Result<(), LiveError> {
         // No descriptor: the system call ignores it.
-        self.wait_or(-1, Duration::from_millis(BLOCK_TIMEOUT_MS.into()) * 5)
+        self.wait_or(-1, BLOCK_WAIT)
     }
 
     fn wait_or(&self, until: RawFd, at_most: Duration) -> Result<(), LiveError> {

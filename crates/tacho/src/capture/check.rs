@@ -8,9 +8,11 @@ use std::process::ExitCode;
 
 use serde_json::json;
 use tacho_capture::check::{Check, Findings, Interface, Verdict};
+use tacho_capture::enrich::Answers;
 use tacho_capture::live::CaptureError as Live;
 use tacho_capture::source::live::{ANY, LiveError};
 
+use super::enrich::Source;
 use super::{CaptureError, live};
 use crate::cli::CaptureArgs;
 use crate::recover::user::{self, User};
@@ -33,6 +35,7 @@ pub fn run(args: &CaptureArgs, interface: &str) -> Result<ExitCode, CaptureError
     if facts.is_none() && interface != ANY {
         return Err(Live::from(LiveError::NoInterface(interface.to_owned())).into());
     }
+    let source = Source::of(args)?;
     let check = Check {
         interface: interface.to_owned(),
         servers: args.server.clone(),
@@ -42,7 +45,7 @@ pub fn run(args: &CaptureArgs, interface: &str) -> Result<ExitCode, CaptureError
     let open = match check.open() {
         Ok(open) => open,
         Err(LiveError::Socket(error)) if error.kind() == ErrorKind::PermissionDenied => {
-            show(args, facts.as_ref(), None)?;
+            show(args, facts.as_ref(), None, None)?;
             return Ok(ExitCode::from(1));
         }
         Err(error) => return Err(Live::from(error).into()),
@@ -53,7 +56,8 @@ pub fn run(args: &CaptureArgs, interface: &str) -> Result<ExitCode, CaptureError
     let findings = open.listen(args.check_time, stopped.as_fd()).map_err(Live::from)?;
     // Its link may have come up meanwhile.
     let facts = Interface::of(interface).or(facts);
-    show(args, facts.as_ref(), Some(&findings))?;
+    let asked = source.map(|mut source| source.ask(&[]));
+    show(args, facts.as_ref(), Some(&findings), asked.as_ref())?;
     let is_recorded = findings.verdict(facts.as_ref()) == Verdict::Recorded;
     Ok(if is_recorded { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
@@ -89,13 +93,19 @@ fn user_without_log(args: &CaptureArgs) -> Result<Option<User>, CaptureError> {
     Ok((!is_it).then_some(user))
 }
 
+/// What the server has said, if it was asked.
+type Asked = Result<Answers, String>;
+
 /// Shows what was found; without findings, the socket could not be opened.
 fn show(
     args: &CaptureArgs,
     interface: Option<&Interface>,
     findings: Option<&Findings>,
+    asked: Option<&Asked>,
 ) -> Result<(), CaptureError> {
-    let words = words(args, interface, findings);
+    let mut words = words(args, interface, findings, asked.is_some());
+    words.notes.extend(asked.iter().flat_map(|asked| asked_notes(asked)));
+    let local_sessions = asked.and_then(|it| it.as_ref().ok()).map(|it| it.local_sessions);
     if args.report.is_json() {
         let verdict = findings.map(|it| it.verdict(interface));
         let found = findings.cloned().unwrap_or_default();
@@ -110,6 +120,7 @@ fn show(
             "damaged": found.damaged,
             "counts": found.counts,
             "servers": found.servers,
+            "local_sessions": local_sessions,
         });
         return say::json(&value).map_err(CaptureError::Output);
     }
@@ -172,7 +183,12 @@ fn found_lines(found: &Findings) -> Vec<String> {
     lines
 }
 
-fn words(args: &CaptureArgs, interface: Option<&Interface>, found: Option<&Findings>) -> Words {
+fn words(
+    args: &CaptureArgs,
+    interface: Option<&Interface>,
+    found: Option<&Findings>,
+    is_asked: bool,
+) -> Words {
     let name = args.interface.as_deref().unwrap_or_default();
     let Some(found) = found else {
         let result = "no statement would be recorded: the kernel refuses the packet socket; run as \
@@ -181,7 +197,7 @@ fn words(args: &CaptureArgs, interface: Option<&Interface>, found: Option<&Findi
         return Words { result: result.to_owned(), notes: Vec::new() };
     };
     let verdict = found.verdict(interface);
-    let mut notes = notes(found, verdict);
+    let mut notes = notes(found, verdict, is_asked);
     notes.extend(local_note(&args.server, name, interface));
     let time = format!("{:?}", args.check_time);
     let why = match verdict {
@@ -219,7 +235,24 @@ fn words(args: &CaptureArgs, interface: Option<&Interface>, found: Option<&Findi
     Words { result: format!("no statement would be recorded: {why}"), notes }
 }
 
-fn notes(found: &Findings, verdict: Verdict) -> Vec<String> {
+/// What the server says about sessions that packets do not show.
+fn asked_notes(asked: &Asked) -> Vec<String> {
+    match asked {
+        Err(problem) => vec![problem.clone()],
+        Ok(answers) => {
+            let local = (answers.local_sessions > 0).then(|| {
+                format!(
+                    "the server has {} on its Unix socket, without packets: their statements would \
+                     not be recorded",
+                    counted(answers.local_sessions, "session")
+                )
+            });
+            local.into_iter().chain(answers.no_texts.clone()).collect()
+        }
+    }
+}
+
+fn notes(found: &Findings, verdict: Verdict, is_asked: bool) -> Vec<String> {
     let counts = &found.counts;
     let mut notes = Vec::new();
     if counts.encrypted > 0 && verdict != Verdict::Encrypted {
@@ -229,8 +262,13 @@ fn notes(found: &Findings, verdict: Verdict) -> Vec<String> {
         ));
     }
     if counts.partial_sessions > 0 {
+        let user = if is_asked {
+            "the server would be asked for their users"
+        } else {
+            "and have no user until the next login"
+        };
         notes.push(format!(
-            "{} began before: records say `partial`, and have no user until the next login",
+            "{} began before: records say `partial`, {user}",
             counted(counts.partial_sessions, "session")
         ));
     }

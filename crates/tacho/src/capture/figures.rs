@@ -66,14 +66,18 @@ impl Figures {
 
 fn line(metrics: &Metrics) -> String {
     let recorded = &metrics.recorded;
-    format!(
+    let mut line = format!(
         "{}, {}, {}; {} dropped, {}",
         counted(metrics.packets, "packet"),
         counted(metrics.followed, "connection"),
         counted(recorded.statements, "statement"),
         metrics.dropped,
         counted(recorded.lost_lines(), "lost line")
-    )
+    );
+    if let Some(enrich) = metrics.enrich {
+        line += &format!("; {} without packets", counted(enrich.local_sessions, "session"));
+    }
+    line
 }
 
 /// Replaces a file, so that no reader finds a part of it.

@@ -12,6 +12,7 @@ use tacho_capture::metrics::Metrics;
 use tacho_capture::recording::Recording;
 
 use super::CaptureError;
+use super::enrich::Plan;
 use super::figures::Figures;
 use crate::cli::CaptureArgs;
 use crate::recover::user::{self, User};
@@ -25,6 +26,7 @@ pub fn run(args: &CaptureArgs, interface: &str, log: &Path) -> Result<(), Captur
     let directory = |error| CaptureError::Directory { path: log.to_owned(), error };
     let log = std::path::absolute(log).map_err(directory)?;
     let new_user = user_of(args, &log)?;
+    let enrich = Plan::of(args)?;
     let capture = Capture {
         interface: interface.to_owned(),
         servers: args.server.clone(),
@@ -49,10 +51,11 @@ pub fn run(args: &CaptureArgs, interface: &str, log: &Path) -> Result<(), Captur
         replay: false,
     };
     let stopped = stopped_by_signal()?;
+    let enricher = enrich.map(Plan::start).transpose()?;
     let started = || say::problem(format!("capturing on {interface} into {}", log.display()));
     let mut figures = Figures::new(interface, args.metrics_file.clone());
     let mut last = Metrics::default();
-    let summary = open.run(&recording, stopped.as_fd(), started, &mut |metrics| {
+    let summary = open.run(&recording, stopped.as_fd(), enricher, started, &mut |metrics| {
         figures.show(metrics);
         last.clone_from(metrics);
     });

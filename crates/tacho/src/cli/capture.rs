@@ -8,6 +8,7 @@ use clap::{ArgGroup, Args};
 use tacho_capture::flows::Budget;
 use tacho_capture::mysql::Limits;
 
+use super::enrich::EnrichArgs;
 use super::report::ReportFormat;
 use super::{duration, size};
 
@@ -36,6 +37,12 @@ connects to no server, so it finds only those that have clients. SIGTERM and Ctr
 With --log it also tests whether the log could be written. As root without --log and --user, it
 switches to the user id 65534, which owns no file.
 
+With --enrich-socket or --enrich-host and an account, the server is asked for the user, the database
+and the prepared statements of sessions that began before the capture, or have a gap. An answer is
+used only if it is certain. The account needs the privilege PROCESS, and for prepared statements and
+on MySQL also SELECT on performance_schema. Its password comes from a file. Sessions of the server
+without packets, on its Unix socket, are counted; --check does so, too.
+
 Exit code: 0 success, with --check: statements would be recorded; 1 failed, with --check: no
 statement would be recorded, without it: the file could not be read to its end (see stderr); 2 wrong
 usage.";
@@ -43,6 +50,11 @@ usage.";
 /// Where packets come from.
 fn source() -> ArgGroup {
     ArgGroup::new("source").required(true).args(["read", "interface"])
+}
+
+/// Where the server is that is asked about sessions.
+fn enrich_address() -> ArgGroup {
+    ArgGroup::new("enrich_address").args(["enrich_socket", "enrich_host"])
 }
 
 impl CaptureArgs {
@@ -56,7 +68,7 @@ impl CaptureArgs {
 
 /// Arguments of `tacho capture`.
 #[derive(Args, Debug)]
-#[command(after_help = NOTES, group(source()))]
+#[command(after_help = NOTES, group(source()), group(enrich_address()))]
 pub struct CaptureArgs {
     /// Read this packet file (pcap or pcapng; `-` is stdin) and write its records to stdout
     #[arg(long, value_name = "FILE")]
@@ -105,6 +117,10 @@ pub struct CaptureArgs {
     /// Write counters for Prometheus to this file, every 5 seconds
     #[arg(long, value_name = "FILE", requires = "log")]
     pub metrics_file: Option<PathBuf>,
+
+    /// The server that is asked about sessions.
+    #[command(flatten)]
+    pub enrich: EnrichArgs,
 
     /// Record the values of a prepared statement's parameters up to this size; 0: none
     #[arg(long, value_name = size::NAME, value_parser = size::between(0, 1 << 20),

@@ -26,6 +26,7 @@ const VALUE_NAMES: &[&str] = &[
     "FORMAT",
     "HEX",
     "HOST",
+    "HOST:PORT",
     "INTERFACE",
     "IP:PORT",
     "KEY|FILE",

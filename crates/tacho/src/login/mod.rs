@@ -106,10 +106,7 @@ impl LoginArgs {
         if self.password {
             return prompt::password().context("cannot ask for the password").map(Some);
         }
-        let Some(path) = &self.password_file else { return Ok(None) };
-        let text = fs::read_to_string(path)
-            .with_context(|| format!("cannot read the password file {}", path.display()))?;
-        Ok(Some(text.trim_end_matches(['\r', '\n']).to_owned()))
+        self.password_file.as_deref().map(read_password_file).transpose()
     }
 
     /// The login as options of the client programs, without the password.
@@ -140,18 +137,34 @@ impl LoginArgs {
     }
 }
 
+/// The password in a file, without the end of its line.
+///
+/// # Errors
+/// The file cannot be read.
+pub fn read_password_file(path: &Path) -> anyhow::Result<String> {
+    let text = fs::read_to_string(path)
+        .with_context(|| format!("cannot read the password file {}", path.display()))?;
+    Ok(text.trim_end_matches(['\r', '\n']).to_owned())
+}
+
 /// The login in an option file.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Defaults {
+pub struct Defaults {
     socket: Option<PathBuf>,
     host: Option<String>,
     port: Option<u16>,
-    user: Option<String>,
-    password: Option<String>,
+    /// The account.
+    pub user: Option<String>,
+    /// Its password.
+    pub password: Option<String>,
 }
 
 impl Defaults {
-    fn read(path: &Path) -> anyhow::Result<Self> {
+    /// Reads the groups of client programs.
+    ///
+    /// # Errors
+    /// A file cannot be read, or has a port that is none.
+    pub fn read(path: &Path) -> anyhow::Result<Self> {
         let mut defaults = Self::default();
         for (name, value) in option_file::read(path, Reader::Client)? {
             match name.as_str() {

@@ -165,3 +165,46 @@ fn what_was_not_captured_is_declared() {
     assert_eq!((&after["event"], &after["session"]), (&"disconnect".into(), &"partial".into()));
     assert!(lines.iter().any(|line| line["sql"] == "select 'after'"), "another session");
 }
+
+#[test]
+fn a_server_that_is_asked_must_be_a_certain_one() {
+    let run = |args: &[&str]| {
+        let directory = tempfile::tempdir().expect("a directory");
+        let log = directory.path().join("log");
+        let log = log.to_str().unwrap();
+        let common = ["capture", "--interface", "nosuch0", "--log", log, "--user", "daemon"];
+        let output = tacho(&[&common, args].concat());
+        assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+        stderr(&output)
+    };
+    let (one, other) = (["--server", "127.0.0.1:3306"], ["--server", "127.0.0.2:3306"]);
+    let socket = ["--enrich-socket", "/s", "--enrich-user", "me"];
+    for servers in [&[one, other].concat()[..], &["--server", "0.0.0.0:3306"]] {
+        let said = run(&[servers, &socket].concat());
+        assert!(said.contains("add --enrich-server IP:PORT"), "{said}");
+        // Then only the interface is missing.
+        let named = ["--enrich-server", "127.0.0.1:3306"];
+        let said = run(&[servers, &socket, &named].concat());
+        assert!(said.contains("no interface nosuch0"), "{said}");
+    }
+    for (args, problem) in [
+        (&["--enrich-socket", "/s"][..], "no account: add --enrich-user"),
+        (&["--enrich-user", "me"], "required"),
+        (&["--enrich-host", "db", "--enrich-user", "me"], "expected HOST:PORT"),
+        (&["--enrich-host", "db:1", "--enrich-socket", "/s"], "cannot be used with"),
+        (
+            &[
+                "--enrich-socket",
+                "/s",
+                "--enrich-user",
+                "me",
+                "--enrich-password-file",
+                "/nosuch/f",
+            ],
+            "cannot read the password file /nosuch/f",
+        ),
+    ] {
+        let said = run(&[&one[..], args].concat());
+        assert!(said.contains(problem), "{said}");
+    }
+}

@@ -106,7 +106,8 @@ fn inside_recorded() {
     assert_eq!((&interface["link"], &interface["mtu"]), (&"Ethernet".into(), &1500.into()));
 
     // The same for a reader, with a session that began before.
-    let check = Check::start(&["--server", SERVER]);
+    let account = ["--enrich-socket", "/nosuch/socket", "--enrich-user", "me"];
+    let check = Check::start(&[&["--server", SERVER], &account[..]].concat());
     let before = arrived();
     let mut wire = Wire::open(7003);
     wire.server(b"\x07\0\0\x01\0\0\0\x02\0\0\0").statement("SELECT 1");
@@ -115,7 +116,8 @@ fn inside_recorded() {
     for line in [
         "interface: v0 is up, Ethernet, MTU 1500",
         "server 10.9.0.2:3306: version unknown",
-        "note: 1 session began before: records say `partial`",
+        "note: 1 session began before: records say `partial`, the server would be asked",
+        "note: cannot ask the server at /nosuch/socket: ",
         "result: statements would be recorded",
     ] {
         assert!(result.contains(line), "{line}: {result}");

@@ -194,15 +194,16 @@ impl Session {
             code => matches!(code, INIT_DB | CHANGE_USER | RESET_CONNECTION),
         };
         if may_change {
-            self.who.db.clear();
+            self.forget_db();
             self.who.charset.clear();
         }
         match command.kind.code {
             PREPARE => self.prepared.last = None,
             CLOSE => command.statement.into_iter().for_each(|id| self.close_prepared(id)),
-            RESET_CONNECTION => self.prepared = super::Prepared::default(),
+            // Whether there are some is not known: it may have failed.
+            RESET_CONNECTION => self.forget_all_prepared(),
             CHANGE_USER => {
-                self.prepared = super::Prepared::default();
+                self.forget_all_prepared();
                 self.forget_user();
             }
             _ => {}
@@ -227,9 +228,11 @@ impl Session {
         }
         let text = self.text_of(command);
         let kind = command.kind;
+        let misses_text = text.is_none();
         out.emit(&self.who, command.ts_us, &Event::Start { command: kind.name, text });
         self.has_records = true;
         if matches!(kind.code, EXECUTE | BULK_EXECUTE) {
+            self.executes(misses_text);
             self.emit_params(out);
         }
     }
@@ -323,34 +326,37 @@ impl Session {
         ts_us: i64,
         out: &mut dyn Output,
     ) {
-        let before = (self.caps, self.who.clone(), self.login_charset.clone());
+        let before = (self.caps, self.who.clone(), self.login_charset.clone(), self.known);
         if let Some(login) = command.login.clone() {
             self.take_login(login);
             self.caps = before.0;
         } else {
             // The packet was not captured as a whole.
             self.forget_user();
-            self.who.db.clear();
+            self.forget_db();
             self.who.charset.clear();
         }
         let is_refused = failure.is_some();
         // The record has the user that was asked for.
         self.emit(out, ts_us, &Event::ChangeUser { failure });
         if is_refused {
-            (self.caps, self.who, self.login_charset) = before;
+            (self.caps, self.who, self.login_charset, self.known) = before;
         }
     }
 
     /// What a successful command has changed in the session.
     fn follow(&mut self, command: Command, outcome: &Outcome) {
         match command.kind.code {
-            INIT_DB => self.who.db = login::name(command.text.as_deref().unwrap_or_default()),
+            INIT_DB => match &command.text {
+                Some(text) => self.set_db(login::name(text)),
+                None => self.forget_db(),
+            },
             CHANGE_USER => {
-                self.prepared = super::Prepared::default();
+                self.has_no_prepared();
                 self.is_untracked = false;
             }
             RESET_CONNECTION => {
-                self.prepared = super::Prepared::default();
+                self.has_no_prepared();
                 let charset = self.reset_charset.as_ref().unwrap_or(&self.login_charset);
                 self.who.charset.clone_from(charset);
                 self.is_untracked = false;
@@ -368,9 +374,9 @@ impl Session {
             }
             RESET => self.change_prepared(command.statement, Bound::reset),
             PREPARE => match (outcome.prepared, command.text) {
-                (Some(it), Some(text)) => self.keep_prepared(it.id, text, it.params),
+                (Some(it), Some(text)) => self.keep_prepared(it.id, text, Bound::new(it.params)),
                 // One of an unknown text, perhaps with the number of another one.
-                (Some(prepared), None) => self.forget_prepared(prepared.id),
+                (Some(prepared), None) => self.has_unknown_prepared(prepared.id),
                 _ => {}
             },
             _ => {}
@@ -389,7 +395,7 @@ impl Session {
         match change {
             Some(change) if !change.is_doubtful => {
                 if let Some(db) = change.db {
-                    self.who.db = login::name(db);
+                    self.set_db(login::name(db));
                 }
                 if let Some(charset) = change.charset {
                     self.who.charset = login::name(charset).to_ascii_lowercase();
@@ -398,7 +404,7 @@ impl Session {
             _ if is_tracked => {}
             _ => {
                 if !keeps_db {
-                    self.who.db.clear();
+                    self.forget_db();
                 }
                 self.who.charset.clear();
             }
@@ -424,7 +430,7 @@ fn has_start(kind: Kind) -> bool {
 }
 
 /// The text as the server executes it: without blanks around it, and semicolons behind it.
-fn trimmed(text: &[u8]) -> &[u8] {
+pub(super) fn trimmed(text: &[u8]) -> &[u8] {
     let is_blank = |byte: &u8| byte.is_ascii_whitespace() || *byte == 0x0b;
     let start = text.iter().position(|byte| !is_blank(byte) && *byte != 0).unwrap_or(text.len());
     let text = &text[start..];

@@ -13,7 +13,7 @@
 
 use std::collections::VecDeque;
 
-use super::{Packing, Phase, Prepared, Session};
+use super::{Packing, Phase, Session};
 use crate::mysql::inflate::{Algorithm, Inflater};
 use crate::mysql::resync::{Ends, may_be_command};
 use crate::mysql::{Cause, Event, Output, Side};
@@ -64,6 +64,7 @@ impl Session {
     pub(super) fn forget_user(&mut self) {
         self.who.user.clear();
         self.who.os_user.clear();
+        self.user_is_unknown();
         // That of the login, which COM_RESET_CONNECTION brings back.
         self.login_charset.clear();
         self.who.is_partial = true;
@@ -107,7 +108,7 @@ impl Session {
         }
         // They may have changed unseen, and so may what the server reports.
         self.is_untracked = true;
-        self.who.db.clear();
+        self.forget_db();
         self.who.charset.clear();
     }
 
@@ -144,7 +145,7 @@ impl Session {
         self.response = None;
         self.is_trial = false;
         self.may_have_eof = false;
-        self.prepared = Prepared::default();
+        self.forget_all_prepared();
         self.proxy = Vec::new();
         self.begun_us = [None; 2];
         self.ends = Ends::default();

@@ -39,10 +39,10 @@ impl Session {
         }
     }
 
-    pub(super) fn keep_prepared(&mut self, id: u32, text: Vec<u8>, params: u16) {
+    pub(super) fn keep_prepared(&mut self, id: u32, text: Vec<u8>, bound: Bound) {
         self.forget_prepared(id);
         let changes_nothing = track::change(&text) == track::Change::default();
-        let prepared = PreparedText { text, changes_nothing, bound: Bound::new(params) };
+        let prepared = PreparedText { text, changes_nothing, bound };
         let bytes = prepared.held_bytes();
         if self.prepared.bytes + bytes <= PREPARED_BYTES_MAX {
             self.prepared.bytes += bytes;

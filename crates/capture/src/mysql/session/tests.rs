@@ -2,6 +2,7 @@ mod lost;
 mod params;
 mod reset;
 mod search;
+mod unknown;
 mod user;
 
 use super::*;
