@@ -89,6 +89,7 @@ function Table(props: { servers: ServerStorage[] }) {
         <tr>
           <th>Server</th>
           <th class="right">Log</th>
+          <th class="right">Uncompressed</th>
           <th class="right">Index</th>
           <th class="right">A day adds</th>
           <th class="right">Oldest record</th>
@@ -104,6 +105,7 @@ function Table(props: { servers: ServerStorage[] }) {
                 <Text value={server.server} />
               </td>
               <td class="right">{bytes(server.replica_bytes)}</td>
+              <td class="right">{bytes(server.plain_bytes)}</td>
               <td class="right">{bytes(server.index_bytes)}</td>
               <td class="right">{bytes(server.bytes_per_day)}</td>
               <td class="right">{day(server.oldest_record_ts)}</td>
