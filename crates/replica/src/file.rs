@@ -17,6 +17,9 @@ use crate::seekable;
 /// Behind the name of a log file: its compressed form.
 pub const ENDING: &str = ".zst";
 
+/// Links are not followed, and a FIFO is not waited for.
+const FLAGS: i32 = libc::O_NOFOLLOW | libc::O_NONBLOCK;
+
 /// The compressed form of the log file at a path.
 #[must_use]
 pub fn compressed_path(path: &Path) -> PathBuf {
@@ -38,6 +41,19 @@ fn either<T>(path: &Path, mut open: impl FnMut(&Path, bool) -> io::Result<T>) ->
     open(path, false)
 }
 
+/// Opens a compressed form. Links are not followed, and a FIFO is not waited for.
+///
+/// # Errors
+/// There is none, or it cannot be opened. A link is damage (kind `InvalidData`).
+pub fn open_compressed(path: &Path) -> io::Result<File> {
+    match OpenOptions::new().read(true).custom_flags(FLAGS).open(path) {
+        Err(error) if error.raw_os_error() == Some(libc::ELOOP) => {
+            Err(io::Error::new(io::ErrorKind::InvalidData, "a link instead of a file"))
+        }
+        file => file,
+    }
+}
+
 /// The file on the disk, whichever form is there.
 ///
 /// # Errors
@@ -53,7 +69,7 @@ pub fn stored(path: &Path) -> io::Result<Metadata> {
 pub fn length(path: &Path) -> io::Result<u64> {
     either(path, |path, is_compressed| match is_compressed {
         false => path.symlink_metadata().map(|file| file.len()),
-        true => seekable::length(&File::open(path)?),
+        true => seekable::length(&open_compressed(path)?),
     })
 }
 
@@ -99,11 +115,9 @@ impl ReplicaFile {
     pub fn open_with(path: &Path, plain: &OpenOptions) -> io::Result<Self> {
         either(path, |path, is_compressed| {
             if !is_compressed {
-                return plain.clone().custom_flags(libc::O_NOFOLLOW).open(path).map(Self::Plain);
+                return plain.clone().custom_flags(FLAGS).open(path).map(Self::Plain);
             }
-            let mut options = OpenOptions::new();
-            let file = options.read(true).custom_flags(libc::O_NOFOLLOW).open(path)?;
-            seekable::Reader::open(file).map(Self::Compressed)
+            seekable::Reader::open(open_compressed(path)?).map(Self::Compressed)
         })
     }
 
@@ -130,11 +144,11 @@ impl ReplicaFile {
     /// Bytes of the log file, not of its form.
     ///
     /// # Errors
-    /// It cannot be looked at.
+    /// It cannot be looked at, or its compressed form was cut (kind `InvalidData`).
     pub fn length(&self) -> io::Result<u64> {
         match self {
             Self::Plain(file) => Ok(file.metadata()?.len()),
-            Self::Compressed(reader) => Ok(reader.length()),
+            Self::Compressed(reader) => reader.length_now(),
         }
     }
 
@@ -240,6 +254,45 @@ mod tests {
         std::fs::write(&other, "x").unwrap();
         std::os::unix::fs::symlink(&other, &path).unwrap();
         assert!(ReplicaFile::open(&path).is_err());
+    }
+
+    /// What is no file in the place of a compressed form is damage, and is not waited for.
+    #[test]
+    fn only_files_are_read() {
+        let directory = tempfile::tempdir().unwrap();
+        let good = directory.path().join("good");
+        compressed(&good, b"one\n");
+        let path = |name: &str| directory.path().join(name);
+        std::os::unix::fs::symlink(&good, compressed_path(&path("link"))).unwrap();
+        std::fs::create_dir(compressed_path(&path("directory"))).unwrap();
+        for fifo in [compressed_path(&path("fifo")), path("plain-fifo")] {
+            assert!(std::process::Command::new("mkfifo").arg(fifo).status().unwrap().success());
+        }
+        for name in ["link", "directory", "fifo"] {
+            let path = path(name);
+            let errors = [ReplicaFile::open(&path).map(drop), length(&path).map(drop)];
+            let is_damage = |result: io::Result<()>| {
+                result.is_err_and(|error| error.kind() == io::ErrorKind::InvalidData)
+            };
+            assert!(errors.into_iter().all(is_damage), "{name}");
+        }
+        let fifo = ReplicaFile::open(&path("plain-fifo")).unwrap();
+        assert!(fifo.read_at(&mut [0], 0).is_err());
+    }
+
+    #[test]
+    fn a_compressed_form_that_is_cut_while_it_is_open_is_damaged() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("a");
+        compressed(&compressed_path(&path), b"0123456789");
+        let file = ReplicaFile::open(&path).unwrap();
+        assert_eq!(file.length().unwrap(), 10);
+        let stored = OpenOptions::new().write(true).open(compressed_path(&path)).unwrap();
+        stored.set_len(5).unwrap();
+        let errors = [file.length().map(drop), file.read_exact_at(&mut [0], 3)];
+        for error in errors.map(Result::unwrap_err) {
+            assert_eq!(error.kind(), io::ErrorKind::InvalidData, "{error}");
+        }
     }
 
     #[test]

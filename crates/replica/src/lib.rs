@@ -10,4 +10,6 @@
 pub mod file;
 pub mod seekable;
 
-pub use file::{ENDING, Reader, ReplicaFile, compressed_path, length, names, stored};
+pub use file::{
+    ENDING, Reader, ReplicaFile, compressed_path, length, names, open_compressed, stored,
+};

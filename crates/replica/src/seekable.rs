@@ -16,6 +16,10 @@ use zstd::zstd_safe::{self, CParameter};
 
 /// Content of a frame, bytes. The last frame has less.
 pub const CONTENT_BYTES: usize = 1 << 20;
+/// Frames of a file. It bounds the memory for the table of a file, whatever the file says.
+const FRAMES_MAX: u64 = 1 << 20;
+/// Content of a file, bytes.
+pub const LENGTH_MAX: u64 = FRAMES_MAX * CONTENT_BYTES as u64;
 
 /// Begins the skippable frame of the table.
 const TABLE_MAGIC: u32 = 0x184D_2A5E;
@@ -32,6 +36,14 @@ const DESCRIPTOR: (usize, u8) = (4, 1 << 2);
 fn damaged(text: impl Into<String>) -> io::Error {
     // Without a number of the operating system: a fault of the content.
     io::Error::new(io::ErrorKind::InvalidData, text.into())
+}
+
+/// Reads what the length of the file, or its table, says is there.
+fn read_at(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<()> {
+    file.read_exact_at(buffer, offset).map_err(|error| match error.kind() {
+        io::ErrorKind::UnexpectedEof => damaged("the compressed file was cut"),
+        _ => error,
+    })
 }
 
 /// Compresses content that comes in parts.
@@ -57,11 +69,14 @@ impl<W: Write> Writer<W> {
     /// Appends content: [`CONTENT_BYTES`], the last time less or as much.
     ///
     /// # Errors
-    /// It has another length, or cannot be written.
+    /// It has another length, is too much for a file, or cannot be written.
     pub fn part(&mut self, content: &[u8]) -> io::Result<()> {
         if self.is_complete || content.is_empty() || content.len() > CONTENT_BYTES {
             let text = "a part of a compressed file has the wrong length";
             return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+        }
+        if self.entries.len() as u64 / ENTRY_BYTES >= FRAMES_MAX {
+            return Err(io::Error::other("a compressed file has too many frames"));
         }
         self.is_complete = content.len() < CONTENT_BYTES;
         let frame = self.compressor.compress(content)?;
@@ -106,6 +121,8 @@ pub struct Reader {
     file: File,
     frames: Vec<Frame>,
     length: u64,
+    /// Bytes of the file when it was opened.
+    stored: u64,
     /// Neighbouring slices are in the same frame.
     last: Mutex<Content>,
 }
@@ -122,6 +139,8 @@ struct Footer {
     frames: u64,
     /// Where the table begins.
     table: u64,
+    /// Bytes of the file.
+    stored: u64,
 }
 
 fn number(bytes: &[u8]) -> u32 {
@@ -131,16 +150,17 @@ fn number(bytes: &[u8]) -> u32 {
 impl Footer {
     fn read(file: &File) -> io::Result<Self> {
         let no_table = || damaged("it does not end with the table of a compressed file");
-        let stored = file.metadata()?.len();
+        let metadata = file.metadata()?;
+        // A directory, a device: nothing that the hub has written.
+        let stored = if metadata.is_file() { metadata.len() } else { 0 };
         let mut footer = [0; FOOTER_BYTES as usize];
         let at = stored.checked_sub(FOOTER_BYTES).ok_or_else(no_table)?;
-        file.read_exact_at(&mut footer, at)?;
+        read_at(file, &mut footer, at)?;
         let frames = u64::from(number(&footer[..4]));
         let before = HEADER_BYTES + frames * ENTRY_BYTES;
+        let is_end = footer[4] == 0 && number(&footer[5..]) == END_MAGIC;
         match at.checked_sub(before) {
-            Some(table) if footer[4] == 0 && number(&footer[5..]) == END_MAGIC => {
-                Ok(Self { frames, table })
-            }
+            Some(table) if is_end && frames <= FRAMES_MAX => Ok(Self { frames, table, stored }),
             _ => Err(no_table()),
         }
     }
@@ -151,10 +171,10 @@ impl Footer {
 /// # Errors
 /// The file cannot be read, or does not end with a table (kind `InvalidData`).
 pub fn length(file: &File) -> io::Result<u64> {
-    let Footer { frames, table } = Footer::read(file)?;
+    let Footer { frames, table, .. } = Footer::read(file)?;
     let Some(whole) = frames.checked_sub(1) else { return Ok(0) };
     let mut entry = [0; ENTRY_BYTES as usize];
-    file.read_exact_at(&mut entry, table + HEADER_BYTES + whole * ENTRY_BYTES)?;
+    read_at(file, &mut entry, table + HEADER_BYTES + whole * ENTRY_BYTES)?;
     Ok(whole * CONTENT_BYTES as u64 + u64::from(number(&entry[4..])))
 }
 
@@ -167,9 +187,9 @@ impl Reader {
         let footer = Footer::read(&file)?;
         let entries_bytes =
             usize::try_from(footer.frames * ENTRY_BYTES).map_err(io::Error::other)?;
-        // Not more than the file has.
+        // 8 MiB at most.
         let mut table = vec![0; HEADER_BYTES as usize + entries_bytes];
-        file.read_exact_at(&mut table, footer.table)?;
+        read_at(&file, &mut table, footer.table)?;
         let (header, entries) = table.split_at(HEADER_BYTES as usize);
         let size = footer.frames * ENTRY_BYTES + FOOTER_BYTES;
         if number(&header[..4]) != TABLE_MAGIC || u64::from(number(&header[4..])) != size {
@@ -191,7 +211,8 @@ impl Reader {
         if offset != footer.table {
             return Err(damaged("the frames of the compressed file do not add up to its length"));
         }
-        let reader = Self { file, frames, length, last: Mutex::default() };
+        let stored = footer.stored;
+        let reader = Self { file, frames, length, stored, last: Mutex::default() };
         reader.check_length()?;
         Ok(reader)
     }
@@ -200,7 +221,7 @@ impl Reader {
     fn check_length(&self) -> io::Result<()> {
         let Some((at, last)) = self.frames.iter().enumerate().next_back() else { return Ok(()) };
         let mut header = vec![0; last.bytes.min(FRAME_HEADER_BYTES)];
-        self.file.read_exact_at(&mut header, last.offset)?;
+        read_at(&self.file, &mut header, last.offset)?;
         match zstd_safe::get_frame_content_size(&header) {
             Ok(Some(bytes)) if bytes == self.content_bytes(at) as u64 => Ok(()),
             _ => Err(damaged("the last frame of the compressed file has another length")),
@@ -211,6 +232,17 @@ impl Reader {
     #[must_use]
     pub fn length(&self) -> u64 {
         self.length
+    }
+
+    /// The same, if the file still has the length that it had when it was opened.
+    ///
+    /// # Errors
+    /// The file cannot be looked at, or has another length (kind `InvalidData`).
+    pub fn length_now(&self) -> io::Result<u64> {
+        match self.file.metadata()?.len() == self.stored {
+            true => Ok(self.length),
+            false => Err(damaged("the compressed file has another length than before")),
+        }
     }
 
     /// The file.
@@ -251,7 +283,7 @@ impl Reader {
     fn decompress(&self, at: usize, content: &mut [u8]) -> io::Result<()> {
         let Frame { offset, bytes } = self.frames[at];
         let mut frame = vec![0; bytes];
-        self.file.read_exact_at(&mut frame, offset)?;
+        read_at(&self.file, &mut frame, offset)?;
         let fault =
             |text: &str| damaged(format!("frame {} of the file is damaged: {text}", at + 1));
         let (place, has_checksum) = DESCRIPTOR;

@@ -5,7 +5,7 @@ use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::FileExt as _;
 
 use proptest::prelude::*;
-use tacho_replica::seekable::{CONTENT_BYTES, Reader, Writer, length};
+use tacho_replica::seekable::{CONTENT_BYTES, LENGTH_MAX, Reader, Writer, length};
 
 fn pack(content: &[u8]) -> Vec<u8> {
     let mut writer = Writer::new(Vec::new(), 1).unwrap();
@@ -103,6 +103,30 @@ proptest! {
         if frames > 0 {
             prop_assert!(Reader::open(file(&bytes)).is_err());
         }
+    }
+}
+
+/// A file of any length costs no disk if it is a hole, but memory for each frame of its table.
+#[test]
+fn a_table_that_is_too_long_is_an_error() {
+    let sparse = |frames: u32| {
+        let file = tempfile::tempfile().unwrap();
+        let table = u64::from(frames) * 8;
+        file.set_len(table + 8 + 9).unwrap();
+        file.write_all_at(&0x184D_2A5E_u32.to_le_bytes(), 0).unwrap();
+        file.write_all_at(&(table as u32).wrapping_add(9).to_le_bytes(), 4).unwrap();
+        file.write_all_at(&frames.to_le_bytes(), table + 8).unwrap();
+        file.write_all_at(&[0, 0xb1, 0xea, 0x92, 0x8f], table + 12).unwrap();
+        file
+    };
+    let most = (LENGTH_MAX / CONTENT_BYTES as u64) as u32;
+    // That of the last frame is 0.
+    assert_eq!(length(&sparse(most)).unwrap(), LENGTH_MAX - CONTENT_BYTES as u64);
+    for frames in [most + 1, u32::MAX] {
+        let file = sparse(frames);
+        let kinds = [length(&file).map(drop), Reader::open(file).map(drop)]
+            .map(|result| result.unwrap_err().kind());
+        assert_eq!(kinds, [io::ErrorKind::InvalidData; 2]);
     }
 }
 
