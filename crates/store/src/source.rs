@@ -42,7 +42,8 @@ pub fn read_lines(file: &ReplicaFile, from: u64, durable: u64, budget: u64) -> i
 pub struct Predecessors(Vec<ReplicaFile>);
 
 impl Predecessors {
-    /// Those of the file at `path`, which is `<origin>/<generation>/<file>`.
+    /// Those of the file at `path`, which is `<origin>/<generation>/<file>`. A damaged one has
+    /// nothing that is the same.
     ///
     /// # Errors
     /// If one exists and cannot be opened.
@@ -55,7 +56,7 @@ impl Predecessors {
         for earlier in 1..generation {
             match ReplicaFile::open(&origin.join(earlier.to_string()).join(file)) {
                 Ok(file) => files.push(file),
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) if error.kind() == io::ErrorKind::NotFound || is_damaged(&error) => {}
                 Err(error) => return Err(error),
             }
         }
@@ -105,14 +106,22 @@ fn read_what_is_there(file: &ReplicaFile, buffer: &mut [u8], from: u64) -> io::R
             Ok(0) => break,
             Ok(count) => done += count,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) if is_damaged(&error) => break,
             Err(error) => return Err(error),
         }
     }
     Ok(done)
 }
 
+/// A compressed file is not as the hub has written it.
+fn is_damaged(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::InvalidData
+}
+
 #[cfg(test)]
 mod tests {
+    use tacho_replica::{compressed_path, seekable};
+
     use super::*;
 
     #[test]
@@ -162,5 +171,37 @@ mod tests {
         // The same bytes, but not a line of that file.
         let same = files.same(b"bb\n", 5).unwrap();
         assert!(!same.has(b"bb\n", 0..3));
+    }
+
+    /// A log forks when the copy of a file is damaged: the next generation has all of it.
+    #[test]
+    fn a_damaged_file_of_an_earlier_generation_has_no_lines() {
+        let dir = tempfile::tempdir().unwrap();
+        for generation in ["1", "2"] {
+            std::fs::create_dir(dir.path().join(generation)).unwrap();
+        }
+        let line = [&[b'x'; 99][..], b"\n"].concat();
+        let text = line.repeat(2 * seekable::CONTENT_BYTES / line.len());
+        let mut writer = seekable::Writer::new(Vec::new(), 1).unwrap();
+        text.chunks(seekable::CONTENT_BYTES).for_each(|part| writer.part(part).unwrap());
+        let mut packed = writer.finish().unwrap();
+        let middle = packed.len() / 2;
+        let first = compressed_path(&dir.path().join("1/log"));
+        let path = dir.path().join("2/log");
+        let has = |offset: u64| {
+            let same = Predecessors::of(&path, 2)?.same(&line, offset)?;
+            Ok::<_, io::Error>(same.has(&line, 0..line.len()))
+        };
+        std::fs::write(&first, &packed).unwrap();
+        let last = (text.len() - line.len()) as u64;
+        assert!(has(0).unwrap() && has(last).unwrap());
+        // The second frame.
+        packed[middle] ^= 1;
+        std::fs::write(&first, &packed).unwrap();
+        assert_eq!((has(0).unwrap(), has(last).unwrap()), (true, false));
+        // The table.
+        packed.pop();
+        std::fs::write(&first, &packed).unwrap();
+        assert!(!has(0).unwrap());
     }
 }
