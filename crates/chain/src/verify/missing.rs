@@ -32,6 +32,7 @@ pub struct Memory {
     is_signer_believed: bool,
     known: KnownKeys,
     pub(super) before: Option<Before>,
+    unsealed: Option<String>,
     ended: Option<CheckpointReason>,
     expected_found: bool,
     wrong_key_told: bool,
@@ -55,6 +56,7 @@ impl<'a> Walk<'a> {
             is_signer_believed: memory.is_signer_believed,
             known: memory.known,
             before: memory.before,
+            unsealed: memory.unsealed,
             ended: memory.ended,
             expected_found: memory.expected_found,
             wrong_key_told: memory.wrong_key_told,
@@ -75,6 +77,7 @@ impl<'a> Walk<'a> {
             is_signer_believed: self.is_signer_believed,
             known: self.known,
             before: self.before,
+            unsealed: self.unsealed,
             ended: self.ended,
             expected_found: self.expected_found,
             wrong_key_told: self.wrong_key_told,
@@ -117,8 +120,15 @@ impl<'a> Walk<'a> {
 
     /// Reports a log file without a sidecar.
     pub(super) fn unsealed_lines(&mut self, log: &str, lines: u64) {
+        self.without_sidecar(log);
+        self.say(State::NotSealed, log, None, format!("no sidecar; {lines} lines"));
+    }
+
+    /// After a log file without a sidecar.
+    pub(super) fn without_sidecar(&mut self, log: &str) {
         // Whatever was announced: this file follows, and announces nothing.
         self.ended = None;
-        self.say(State::NotSealed, log, None, format!("no sidecar; {lines} lines"));
+        let stem = log.split('.').next().unwrap_or_default();
+        self.unsealed = Some(format!("{stem}.jsonl"));
     }
 }

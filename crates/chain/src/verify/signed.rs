@@ -86,7 +86,13 @@ impl Walk<'_> {
         epoch: &Epoch,
         is_closed: bool,
     ) -> bool {
+        let unsealed = epoch.previous.clone().filter(|file| self.unsealed.as_ref() == Some(file));
+        let no_sidecar = "its sidecar is missing: the file after it continues it";
         let Some(before) = &self.before else {
+            if let Some(file) = unsealed {
+                self.say_of(State::Gap, &file, (1, epoch.seq), no_sidecar);
+                return true;
+            }
             let text = match &epoch.previous {
                 Some(file) => format!("the files before it are missing, up to {file}"),
                 None => "the files before it are missing".to_owned(),
@@ -96,6 +102,10 @@ impl Walk<'_> {
         };
         if epoch.previous.as_ref() != Some(&before.file) {
             let seqs = (before.seq.saturating_add(1), epoch.seq);
+            if let Some(file) = unsealed {
+                self.say_of(State::Gap, &file, seqs, no_sidecar);
+                return true;
+            }
             let text = match &epoch.previous {
                 Some(file) => format!("it continues {file}, which is missing"),
                 None => "it does not continue any file of this directory".to_owned(),

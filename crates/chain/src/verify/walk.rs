@@ -96,6 +96,8 @@ pub struct Walk<'a> {
     /// The keys of all trusted epochs, by their id.
     pub(super) known: KnownKeys,
     pub(super) before: Option<Before>,
+    /// The last log file without a sidecar.
+    pub(super) unsealed: Option<String>,
     /// Reason of the checkpoint, if that is the newest entry.
     pub(super) ended: Option<CheckpointReason>,
     pub(super) expected_found: bool,
@@ -127,6 +129,7 @@ impl<'a> Walk<'a> {
             is_signer_believed: false,
             known: KnownKeys::default(),
             before: None,
+            unsealed: None,
             ended: None,
             expected_found: false,
             wrong_key_told: false,
@@ -352,8 +355,7 @@ impl<'a> Walk<'a> {
     }
 
     fn unsealed(&mut self, log: &str, source: Source<'a>) -> io::Result<()> {
-        // Whatever was announced: this file follows, and announces nothing.
-        self.ended = None;
+        self.without_sidecar(log);
         if is_locked(Some(&source)) {
             self.report.encrypted_files += 1;
             self.say(State::NotSealed, log, None, "no sidecar; it is encrypted");

@@ -207,3 +207,18 @@ fn a_missing_file_is_a_gap_and_a_missing_end_a_truncation() {
     let finding = &recorder.verify().findings[0];
     assert_eq!(finding.seqs, Some((6, 12)));
 }
+
+/// The file after it says that the file was sealed.
+#[test]
+fn a_file_whose_sidecar_was_deleted_is_not_one_that_was_never_sealed() {
+    for (number, seqs) in [(1, (1, 5)), (2, (6, 12))] {
+        let mut recorder = sealed();
+        recorder.dir.0.remove(&sidecar(number));
+        let report = recorder.verify();
+        assert_state(&report, State::Gap);
+        let gaps: Vec<_> = report.findings.iter().filter(|it| it.state == State::Gap).collect();
+        let [gap] = &gaps[..] else { panic!("{gaps:?}") };
+        assert_eq!((&gap.file, gap.seqs), (&log(number), Some(seqs)));
+        assert!(gap.text.contains("its sidecar is missing"), "{}", gap.text);
+    }
+}

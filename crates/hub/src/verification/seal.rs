@@ -159,12 +159,14 @@ impl Seal {
         let [is_lines_read, is_chain_read] = parts.map(|(name, length)| {
             self.lengths.get(&name).copied().unwrap_or(0) == length.unwrap_or(0)
         });
+        let found = self.states.get(stem.as_str()).copied().unwrap_or(State::Ok);
         if held.chain.unwrap_or(0) == 0 {
-            // One that the verification has read is gone.
-            return is_chain_read.then_some(State::NotSealed);
+            // One that the verification has read is gone. It may have been gone before: the next
+            // file then says that there was one.
+            return is_chain_read.then_some(found.max(State::NotSealed));
         }
         let is_final = self.sealed_stem.as_deref().is_some_and(|sealed| stem.as_str() < sealed);
-        let state = self.states.get(stem.as_str()).copied().unwrap_or(State::Ok).max(self.least);
+        let state = found.max(self.least);
         (is_final && is_lines_read && is_chain_read).then_some(state)
     }
 }
@@ -239,6 +241,15 @@ mod tests {
             let held = Held { lines: Some(10), chain: Some(5) };
             assert_eq!(seal.state_of(&stem, held), None);
         }
+    }
+
+    #[test]
+    fn a_file_that_has_lost_its_sidecar_is_not_one_that_was_never_sealed() {
+        let file = format!("{}.jsonl", STEMS[1]);
+        let found = [State::NotSealed, State::Gap].map(|state| finding(state, &file));
+        let held = Held { lines: Some(0), chain: None };
+        let state = seal(&report(found)).state_of(&STEMS[1].parse().unwrap(), held);
+        assert_eq!(state, Some(State::Gap));
     }
 
     #[test]
