@@ -5,10 +5,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use tacho_ship::protocol::{FileName, Origin, Stem};
@@ -18,6 +14,7 @@ use crate::landing::removed::HeldFiles;
 use crate::landing::{Landing, OriginView};
 use crate::say::say;
 use crate::verification::{Seal, SealState, Verification};
+use crate::worker::{Stop, Worker};
 
 /// Time between two looks for files that have been completed.
 const TICK: Duration = Duration::from_secs(1);
@@ -30,9 +27,7 @@ const NICE: i32 = 19;
 
 /// The thread, until it is dropped.
 pub struct Compression {
-    stop: Sender<()>,
-    stopping: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
+    _worker: Worker,
 }
 
 impl Compression {
@@ -41,33 +36,15 @@ impl Compression {
     /// # Errors
     /// There can be no more threads.
     pub fn start(landing: Landing, verification: Verification) -> io::Result<Self> {
-        let (stop, stopped) = channel();
-        let stopping: Arc<AtomicBool> = Arc::default();
         let mut work = Work {
             landing,
             verification,
-            stopping: Arc::clone(&stopping),
             seen: BTreeMap::new(),
             plain: BTreeSet::new(),
             retry_at: None,
             said: String::new(),
         };
-        let thread = std::thread::Builder::new().name("compression".to_owned());
-        let thread = thread.spawn(move || work.run(&stopped))?;
-        Ok(Self { stop, stopping, thread: Some(thread) })
-    }
-}
-
-impl Drop for Compression {
-    fn drop(&mut self) {
-        self.stopping.store(true, Ordering::Relaxed);
-        // A receiver that is gone has ended already.
-        let _ = self.stop.send(());
-        if let Some(thread) = self.thread.take()
-            && thread.join().is_err()
-        {
-            say("the thread of the compression ended by a panic");
-        }
+        Ok(Self { _worker: Worker::start("compression", move |stop| work.run(stop))? })
     }
 }
 
@@ -78,10 +55,9 @@ type Progress = (u64, usize, u64, Option<String>);
 struct Work {
     landing: Landing,
     verification: Verification,
-    stopping: Arc<AtomicBool>,
     /// The progress of each log at the last look.
     seen: BTreeMap<Origin, Progress>,
-    /// Files that stay plain, because they do not get smaller.
+    /// Files that stay plain.
     plain: BTreeSet<(Origin, Stem)>,
     /// Something could not be compressed.
     retry_at: Option<Instant>,
@@ -90,20 +66,20 @@ struct Work {
 }
 
 impl Work {
-    fn run(&mut self, stopped: &Receiver<()>) {
+    fn run(&mut self, stop: &Stop) {
         // Of this thread alone. A unit may forbid it; the pauses remain.
         let _ = rustix::process::nice(NICE);
         loop {
-            self.look();
-            match stopped.recv_timeout(TICK) {
-                Err(RecvTimeoutError::Timeout) => {}
-                _ => return,
+            self.look(stop);
+            if stop.wait(TICK) {
+                return;
             }
         }
     }
 
-    fn look(&mut self) {
-        if self.retry_at.is_some_and(|at| at <= Instant::now()) {
+    fn look(&mut self, stop: &Stop) {
+        let is_retry = self.retry_at.is_some_and(|at| at <= Instant::now());
+        if is_retry {
             self.retry_at = None;
             self.seen.clear();
         }
@@ -111,17 +87,27 @@ impl Work {
             let Some(seal) = self.verification.seal(&origin) else { continue };
             let newest = seal.newest_sealed().map(str::to_owned);
             let progress = (view.generation, view.files, seal.generation, newest);
-            if self.stopping.load(Ordering::Relaxed) || self.seen.get(&origin) == Some(&progress) {
+            if stop.is_asked() || self.seen.get(&origin) == Some(&progress) {
                 continue;
             }
-            if let Err(error) = self.compress_log(&origin, &view, &seal) {
+            if let Err(error) = self.compress_log(&origin, &view, &seal, stop) {
                 self.fail(&format!("{origin}: {error}"));
             }
             self.seen.insert(origin, progress);
         }
+        if is_retry && self.retry_at.is_none() {
+            // An error after that is new.
+            self.said.clear();
+        }
     }
 
-    fn compress_log(&mut self, origin: &Origin, view: &OriginView, seal: &Seal) -> io::Result<()> {
+    fn compress_log(
+        &mut self,
+        origin: &Origin,
+        view: &OriginView,
+        seal: &Seal,
+        stop: &Stop,
+    ) -> io::Result<()> {
         let held = self.landing.held(origin)?;
         let directory = self.landing.data().generation(origin, view.generation);
         for stem in complete(&held, view.generation, seal) {
@@ -130,9 +116,11 @@ impl Work {
             if self.plain.contains(&key) || !directory.join(&name).exists() {
                 continue;
             }
-            let mut pace = Pace::new(&self.stopping);
+            let mut pace = Pace::new(stop);
             match self.landing.compress(origin, stem, &mut |step| pace.go_on(step)) {
-                Ok(Outcome::Compressed(..) | Outcome::Changed) => {}
+                Ok(Outcome::Compressed(..)) => {}
+                // It may be complete again without a new file.
+                Ok(Outcome::Changed) => self.retry_at = Some(Instant::now() + RETRY),
                 Ok(Outcome::NotSmaller) => drop(self.plain.insert(key)),
                 Ok(Outcome::Stopped) => return Ok(()),
                 Ok(Outcome::NoSpace) => {
@@ -174,13 +162,13 @@ fn complete<'a>(
 
 /// Leaves the processor to others for as long as a part has taken.
 struct Pace<'a> {
-    stopping: &'a AtomicBool,
+    stop: &'a Stop,
     since: Instant,
 }
 
 impl<'a> Pace<'a> {
-    fn new(stopping: &'a AtomicBool) -> Self {
-        Self { stopping, since: Instant::now() }
+    fn new(stop: &'a Stop) -> Self {
+        Self { stop, since: Instant::now() }
     }
 
     fn go_on(&mut self, step: Step) -> bool {
@@ -189,13 +177,14 @@ impl<'a> Pace<'a> {
             std::thread::sleep(self.since.elapsed().min(PAUSE_MAX));
         }
         self.since = Instant::now();
-        !self.stopping.load(Ordering::Relaxed)
+        !self.stop.is_asked()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
+    use std::sync::Arc;
 
     use tacho_chain::verify::{Finding, Report, State};
 

@@ -25,6 +25,7 @@
 //! | [`tokens`] | API tokens |
 //! | [`verification`] | verifies logs while they arrive |
 //! | [`ui`] | the files of the web UI |
+//! | [`worker`] | threads that work until they are dropped |
 //! | [`clock`] | the time of day |
 
 pub mod accounts;
@@ -52,3 +53,4 @@ pub mod state;
 pub mod tokens;
 pub mod ui;
 pub mod verification;
+pub mod worker;

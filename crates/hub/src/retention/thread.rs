@@ -2,9 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{MutexGuard, PoisonError};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use rusqlite::OptionalExtension as _;
@@ -20,6 +18,7 @@ use crate::database::{Database, DatabaseError};
 use crate::landing::OriginView;
 use crate::say::say;
 use crate::verification::Verification;
+use crate::worker::{Stop, Worker};
 
 /// Time between two looks at the settings.
 const TICK: Duration = Duration::from_secs(1);
@@ -33,8 +32,7 @@ const TOGETHER_MAX: usize = 24;
 
 /// The thread, until it is dropped.
 pub struct Retention {
-    stop: Sender<()>,
-    thread: Option<JoinHandle<()>>,
+    _worker: Worker,
 }
 
 impl Retention {
@@ -49,7 +47,6 @@ impl Retention {
         waits: Waits,
         local: BTreeSet<Origin>,
     ) -> io::Result<Self> {
-        let (stop, stopped) = channel();
         let mut work = Work {
             steps,
             verification,
@@ -59,21 +56,7 @@ impl Retention {
             is_complete: false,
             said: String::new(),
         };
-        let thread = std::thread::Builder::new().name("retention".to_owned());
-        let thread = thread.spawn(move || work.run(&stopped))?;
-        Ok(Self { stop, thread: Some(thread) })
-    }
-}
-
-impl Drop for Retention {
-    fn drop(&mut self) {
-        // A receiver that is gone has ended already.
-        let _ = self.stop.send(());
-        if let Some(thread) = self.thread.take()
-            && thread.join().is_err()
-        {
-            say("the thread of the retention ended by a panic");
-        }
+        Ok(Self { _worker: Worker::start("retention", move |stop| work.run(stop))? })
     }
 }
 
@@ -92,7 +75,7 @@ struct Work {
 }
 
 impl Work {
-    fn run(&mut self, stopped: &Receiver<()>) {
+    fn run(&mut self, stop: &Stop) {
         let mut next_look = Instant::now();
         loop {
             match settings::load(&self.steps.database) {
@@ -105,7 +88,7 @@ impl Work {
                 Err(error) => self.say(&error),
             }
             if next_look <= Instant::now() {
-                let result = self.look(stopped);
+                let result = self.look(stop);
                 let is_waiting = hold(&self.waits)
                     .values()
                     .any(|wait| !matches!(wait, Wait::Alert | Wait::Clock));
@@ -121,9 +104,8 @@ impl Work {
                     Err(error) => self.say(&error),
                 }
             }
-            match stopped.recv_timeout(TICK) {
-                Err(RecvTimeoutError::Timeout) => {}
-                _ => return,
+            if stop.wait(TICK) {
+                return;
             }
         }
     }
@@ -138,7 +120,7 @@ impl Work {
     }
 
     /// Removes what is due. Returns the logs that have to be looked at again soon.
-    fn look(&mut self, stopped: &Receiver<()>) -> Result<Failures, RetentionError> {
+    fn look(&mut self, stop: &Stop) -> Result<Failures, RetentionError> {
         let mut failures = Failures::new();
         if !self.is_complete {
             failures = self.steps.complete()?;
@@ -165,7 +147,7 @@ impl Work {
                 }
             }
             *hold(&self.waits) = waits;
-            if due.is_empty() || stopped.try_recv() != Err(std::sync::mpsc::TryRecvError::Empty) {
+            if due.is_empty() || stop.is_asked() {
                 return Ok(failures);
             }
             // If it fails in the middle, the rest is done at the next look.
