@@ -121,7 +121,7 @@ impl Work {
                 Ok(Outcome::Compressed(..)) => {}
                 // It may be complete again without a new file.
                 Ok(Outcome::Changed) => self.retry_at = Some(Instant::now() + RETRY),
-                Ok(Outcome::NotSmaller) => drop(self.plain.insert(key)),
+                Ok(Outcome::StaysPlain) => drop(self.plain.insert(key)),
                 Ok(Outcome::Stopped) => return Ok(()),
                 Ok(Outcome::NoSpace) => {
                     let text = "the disk has no space for its compressed form";

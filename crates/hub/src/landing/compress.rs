@@ -10,13 +10,14 @@ use std::io::{self, Read as _};
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{Advice, fadvise};
 use sha2::{Digest as _, Sha256};
-use tacho_replica::seekable::{CONTENT_BYTES, Reader, Writer};
-use tacho_replica::{ENDING, ReplicaFile, compressed_path};
+use tacho_replica::seekable::{CONTENT_BYTES, LENGTH_MAX, Reader, Writer};
+use tacho_replica::{ENDING, ReplicaFile, compressed_path, open_compressed};
 use tacho_ship::protocol::{FileName, Origin, Stem};
 
 use super::Landing;
-use super::names::{generations, names_in, remove_if_there};
+use super::names::{generations, names_in, remove_if_there, remove_or_say};
 use super::replica::{Replica, options};
 use super::space::{free_bytes, sync_directory};
 use crate::say::say;
@@ -49,8 +50,9 @@ pub type GoOn<'a> = &'a mut dyn FnMut(Step) -> bool;
 pub enum Outcome {
     /// It is compressed: its bytes before and now.
     Compressed(u64, u64),
-    /// It stays plain, because the compressed form is not smaller.
-    NotSmaller,
+    /// It stays plain: its compressed form is not smaller, or the format has no room for it, or
+    /// there is a compressed form that contradicts it.
+    StaysPlain,
     /// It has changed meanwhile, or is not a plain file.
     Changed,
     /// The disk has no space for the compressed form.
@@ -65,6 +67,8 @@ struct Source {
     directory: PathBuf,
     name: FileName,
     file: File,
+    /// As it was when it was opened.
+    opened: Metadata,
     length: u64,
 }
 
@@ -80,7 +84,9 @@ impl Source {
     /// Writes the compressed form to the disk. Returns the hash of what it has read, none if a step
     /// was not permitted.
     fn write(&self, go_on: GoOn<'_>) -> io::Result<Option<[u8; 32]>> {
-        let target = options().create(true).truncate(true).open(self.unfinished())?;
+        // A file that is there may have links in former generations: it is not written to.
+        remove_if_there(&self.unfinished())?;
+        let target = options().create_new(true).open(self.unfinished())?;
         let mut writer = Writer::new(&target, LEVEL)?;
         let (mut hasher, mut offset) = (Sha256::new(), 0);
         let mut buffer = vec![0; CONTENT_BYTES];
@@ -100,9 +106,13 @@ impl Source {
         Ok(Some(hasher.finalize().into()))
     }
 
-    /// Reads the compressed form back. `false`: a step was not permitted.
+    /// Reads the compressed form back, from the disk as far as the system can forget what it has in
+    /// memory. `false`: a step was not permitted.
     fn check(&self, wanted: [u8; 32], go_on: GoOn<'_>) -> io::Result<bool> {
-        let reader = Reader::open(File::open(self.unfinished())?)?;
+        let file = open_compressed(&self.unfinished())?;
+        // Advice: where it is not followed, memory is read.
+        let _ = fadvise(&file, 0, None, Advice::DontNeed);
+        let reader = Reader::open(file)?;
         let (mut hasher, mut offset) = (Sha256::new(), 0);
         let mut buffer = vec![0; CONTENT_BYTES];
         loop {
@@ -132,14 +142,17 @@ impl Landing {
     /// It stays plain.
     pub fn compress(&self, origin: &Origin, stem: &Stem, go_on: GoOn<'_>) -> io::Result<Outcome> {
         let source = self.with_replica_now(origin, |replica| replica.compressible(stem))?;
-        let Some(source) = source else { return Ok(Outcome::Changed) };
+        let source = match source {
+            Ok(source) => source,
+            Err(outcome) => return Ok(outcome),
+        };
         if free_bytes(&source.directory)? < source.length.saturating_add(SLACK_BYTES) {
             return Ok(Outcome::NoSpace);
         }
         let done = self.compress_source(origin, &source, go_on);
         // After a step that is not permitted everything stays as a crash leaves it.
         if !matches!(done, Ok(Outcome::Stopped | Outcome::Compressed(..))) {
-            remove_if_there(&source.unfinished())?;
+            remove_or_say(&source.unfinished(), "a start removes it");
         }
         done
     }
@@ -153,7 +166,7 @@ impl Landing {
         let Some(hash) = source.write(go_on)? else { return Ok(Outcome::Stopped) };
         let stored = source.unfinished().symlink_metadata()?.len();
         if stored >= source.length {
-            return Ok(Outcome::NotSmaller);
+            return Ok(Outcome::StaysPlain);
         }
         if !source.check(hash, go_on)? {
             return Ok(Outcome::Stopped);
@@ -163,26 +176,39 @@ impl Landing {
 }
 
 impl Replica {
-    /// The plain form of a log file; none if it has no bytes, is not here, or is compressed.
-    fn compressible(&mut self, stem: &Stem) -> io::Result<Option<Source>> {
+    /// The plain form of a log file, or why it is not compressed. If both forms are there, the plain
+    /// one is removed if it has the same bytes.
+    fn compressible(&mut self, stem: &Stem) -> io::Result<Result<Source, Outcome>> {
         let name = FileName::Lines(stem.clone());
         let (length, directory) = (self.offset(&name), self.path());
-        if length == 0 {
-            return Ok(None);
-        }
-        let file = match options().open(directory.join(name.to_string())) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            file => file?,
+        let path = directory.join(name.to_string());
+        let file = match options().open(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            file => Some(file?),
         };
-        Ok(Some(Source { generation: self.generation(), directory, name, file, length }))
+        // One without bytes has not landed, or is removed.
+        let Some(file) = file.filter(|_| length > 0) else { return Ok(Err(Outcome::Changed)) };
+        match relation(&path, &file)? {
+            None | Some(Relation::Longer) if length <= LENGTH_MAX => {
+                let (generation, opened) = (self.generation(), file.metadata()?);
+                Ok(Ok(Source { generation, directory, name, file, opened, length }))
+            }
+            Some(Relation::Same) => {
+                self.close(&name);
+                std::fs::remove_file(&path)?;
+                sync_parent(&path)?;
+                Ok(Err(Outcome::Changed))
+            }
+            // If there are two forms, both are evidence.
+            _ => Ok(Err(Outcome::StaysPlain)),
+        }
     }
 
     /// Puts the compressed form in the place of the plain one, in all generations that share it.
     fn replace(&mut self, source: &Source, stored: u64, go_on: GoOn<'_>) -> io::Result<Outcome> {
-        let read = source.file.metadata()?;
-        let is_same = |file: &Metadata| {
-            (file.dev(), file.ino(), file.len()) == (read.dev(), read.ino(), source.length)
-        };
+        let id = |file: &Metadata| (file.dev(), file.ino(), file.mtime(), file.mtime_nsec());
+        let is_same =
+            |file: &Metadata| id(file) == id(&source.opened) && file.len() == source.length;
         let is_current = source.generation == self.generation()
             && source.length == self.offset(&source.name)
             && source.path().symlink_metadata().is_ok_and(|file| is_same(&file));
@@ -251,44 +277,61 @@ pub(super) fn complete(root: &Path) -> io::Result<()> {
 fn complete_file(path: &Path) -> io::Result<()> {
     let plain = match options().open(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        file => ReplicaFile::Plain(file?),
+        plain => plain?,
     };
     let compressed = compressed_path(path);
-    let surplus = File::open(&compressed)
-        .and_then(Reader::open)
-        .and_then(|reader| surplus(&plain, &ReplicaFile::Compressed(reader)));
-    match surplus {
-        Ok(Some(Form::Plain)) => std::fs::remove_file(path)?,
-        Ok(Some(Form::Compressed)) => std::fs::remove_file(&compressed)?,
-        Ok(None) => {
+    match relation(path, &plain)? {
+        None => {
+            let text = "it is damaged; the plain file beside it is used";
+            say(&format!("{}: {text}", compressed.display()));
+        }
+        // Whatever stays, readers find the same bytes.
+        Some(Relation::Same) => remove_or_say(path, "its compressed form has the same bytes"),
+        Some(Relation::Shorter) => remove_or_say(path, "its compressed form has more bytes"),
+        Some(Relation::Longer) => remove_or_say(&compressed, "the plain file has more bytes"),
+        Some(Relation::Other) => {
             let text = "it has other bytes than the plain file, which is used; both are kept";
             say(&format!("{}: {text}", compressed.display()));
         }
-        Err(error) if error.kind() == io::ErrorKind::InvalidData => {
-            say(&format!("{}: {error}; the plain file is used", compressed.display()));
-        }
-        Err(error) => return Err(error),
     }
     sync_parent(path)
 }
 
-/// A form of a log file.
-enum Form {
-    Plain,
-    Compressed,
+/// What the plain form of a log file is to its compressed one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Relation {
+    /// It has the same bytes.
+    Same,
+    /// It is the beginning: its end was lost.
+    Shorter,
+    /// It continues the compressed form: more has arrived.
+    Longer,
+    /// It contradicts the compressed form.
+    Other,
 }
 
-/// The form that has nothing that the other one has not.
-fn surplus(plain: &ReplicaFile, compressed: &ReplicaFile) -> io::Result<Option<Form>> {
-    let common = common(plain, compressed)?;
-    Ok(if common < compressed.length()? {
-        None
-    } else if common == plain.length()? {
-        Some(Form::Plain)
-    } else {
-        // More has arrived in the plain one.
-        Some(Form::Compressed)
-    })
+/// Compares the two forms of a log file. None: the compressed one is not there, or is damaged.
+fn relation(path: &Path, plain: &File) -> io::Result<Option<Relation>> {
+    let plain = ReplicaFile::Plain(plain.try_clone()?);
+    let compare = |file: File| {
+        let compressed = ReplicaFile::Compressed(Reader::open(file)?);
+        let [plain_bytes, compressed_bytes] = [plain.length()?, compressed.length()?];
+        let common = common(&plain, &compressed)?;
+        Ok(match (common == plain_bytes, common == compressed_bytes) {
+            (true, true) => Relation::Same,
+            (true, false) => Relation::Shorter,
+            (false, true) => Relation::Longer,
+            (false, false) => Relation::Other,
+        })
+    };
+    match open_compressed(&compressed_path(path)).and_then(compare) {
+        Err(error)
+            if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::InvalidData) =>
+        {
+            Ok(None)
+        }
+        relation => relation.map(Some),
+    }
 }
 
 /// How many bytes two files have in common at their beginning, in whole blocks or to the end of one

@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
-use std::fs::File;
 use std::io;
 use std::path::Path;
 
-use tacho_replica::{ENDING, compressed_path, seekable};
+use tacho_replica::{ENDING, compressed_path, open_compressed, seekable};
 use tacho_ship::protocol::FileName;
+
+use crate::say::say;
 
 /// Begins the names of what is not complete yet. No file of a log begins like this.
 pub const UNFINISHED: &str = ".unfinished-";
@@ -66,7 +67,7 @@ pub fn files(directory: &Path) -> io::Result<BTreeMap<FileName, u64>> {
 /// A damaged file has no bytes: the verification reports the log file as missing, and a shipper
 /// that still has it sends it again.
 fn compressed_length(path: &Path) -> io::Result<u64> {
-    match File::open(path).and_then(|file| seekable::length(&file)) {
+    match open_compressed(path).and_then(|file| seekable::length(&file)) {
         Err(error) if error.kind() == io::ErrorKind::InvalidData => Ok(0),
         length => length,
     }
@@ -86,8 +87,11 @@ pub fn link(from: &Path, to: &Path, name: &FileName) -> io::Result<()> {
 /// Removes a file in all of its forms.
 pub fn remove(directory: &Path, name: &FileName) -> io::Result<()> {
     let path = directory.join(name.to_string());
-    remove_if_there(&path)?;
-    remove_if_there(&compressed_path(&path))
+    let [plain, compressed] = [&path, &compressed_path(&path)].map(|path| {
+        let text = |error| format!("cannot remove {}: {error}", path.display());
+        remove_if_there(path).map_err(|error| io::Error::new(error.kind(), text(error)))
+    });
+    plain.and(compressed)
 }
 
 /// Removes a file that may not be there.
@@ -95,6 +99,13 @@ pub fn remove_if_there(path: &Path) -> io::Result<()> {
     match std::fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         _ => Ok(()),
+    }
+}
+
+/// A file that is not needed any more, and cannot be removed, is no reason to stop.
+pub(super) fn remove_or_say(path: &Path, why: &str) {
+    if let Err(error) = remove_if_there(path) {
+        say(&format!("cannot remove {} ({why}): {error}", path.display()));
     }
 }
 
@@ -110,6 +121,8 @@ pub(super) fn names_in(directory: &Path) -> io::Result<Vec<String>> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs::File;
+
     use super::*;
 
     const NAME: &str = "audit-20261121T100000Z-000001.jsonl";

@@ -13,7 +13,7 @@ use tacho_ship::protocol::{
 };
 
 use super::ends::Appending;
-use super::names::{UNFINISHED, files, generations, remove_if_there, remove_unfinished};
+use super::names::{UNFINISHED, files, generations, remove_if_there, remove_or_say};
 use super::newest_line::NewestLine;
 use super::removed::Removed;
 use super::space::{free_bytes, sync_directory};
@@ -61,7 +61,7 @@ pub struct Replica {
     /// Files that got nothing in the current generation.
     inherited: BTreeSet<FileName>,
     incidents: Vec<Incident>,
-    /// The name of the current generation may not be on the disk yet.
+    /// The name of the current generation, or one in it, may not be on the disk yet.
     is_unsynced: bool,
     appending: Appending,
     /// Files that retention has removed from the current generation.
@@ -72,7 +72,7 @@ impl Replica {
     /// Reads names and lengths. An origin that is not there yet is empty.
     pub fn open(data: &DataDirectory, origin: &Origin) -> io::Result<Self> {
         let root = data.replica().join(origin.as_str());
-        remove_unfinished(&root)?;
+        super::names::remove_unfinished(&root)?;
         compress::complete(&root)?;
         let appending = Appending::recover(&root)?;
         let generation = generations(&root)?.last().copied().unwrap_or(1);
@@ -139,9 +139,10 @@ impl Replica {
         self.close_all();
     }
 
-    /// Puts the name of the current generation to the disk.
+    /// Puts the name of the current generation, and those in it, to the disk.
     pub(super) fn sync_name(&mut self) -> io::Result<()> {
         if self.is_unsynced {
+            sync_directory(&self.path())?;
             sync_directory(&self.root)?;
             self.is_unsynced = false;
         }
@@ -203,8 +204,11 @@ impl Replica {
     pub(super) fn see_newest_line(&mut self) -> io::Result<()> {
         let Some(name) = self.newest_log().cloned() else { return Ok(()) };
         let length = self.offset(&name);
-        let newest_line = NewestLine::in_file(self.handle(&name)?, length)?;
-        self.newest_line = newest_line.or(self.newest_line.take());
+        match self.handle(&name).and_then(|file| NewestLine::in_file(file, length)) {
+            // A damaged file keeps no hub from starting.
+            Err(error) if is_damaged(&error) => say(&format!("{}: {name}: {error}", self.origin)),
+            found => self.newest_line = found?.or(self.newest_line.take()),
+        }
         Ok(())
     }
 
@@ -275,10 +279,10 @@ impl Replica {
         if offset == 0 {
             return Ok(());
         }
-        let length = match self.handle(name) {
+        let length = match self.handle(name).and_then(ReplicaFile::length) {
             Err(error) if is_damaged(&error) => 0,
             Err(error) if error.kind() == io::ErrorKind::NotFound => 0,
-            file => file?.length()?,
+            length => length?,
         };
         if length < offset {
             let (origin, file) = (self.origin.clone(), name.clone());
@@ -395,13 +399,16 @@ impl Replica {
         let copied = copy_synced(self.handle(name)?, durable, &copy);
         self.close(name);
         if let Err(error) = copied.and_then(|()| std::fs::rename(&copy, &path)) {
-            if let Err(error) = std::fs::remove_file(&copy)
-                && error.kind() != io::ErrorKind::NotFound
-            {
-                say(&format!("cannot remove {}: {error}", copy.display()));
-            }
-            return Err(error.into());
+            remove_or_say(&copy, "it is not complete");
+            let generation = self.generation;
+            return Err(match is_damaged(&error) {
+                true => Refusal::Contradiction { offset: durable, generation },
+                false => error.into(),
+            });
         }
+        // Nothing is appended before the name is on the disk, also if a step fails from here on.
+        self.is_unsynced = true;
+        self.sync_name()?;
         // Both have the same bytes until then.
         remove_if_there(&compressed_path(&path))?;
         sync_directory(&self.path())?;

@@ -2,7 +2,7 @@
 //! late requests, shared by generations, removed, damaged.
 
 use std::io::Read as _;
-use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::Path;
 
 use serde_json::json;
@@ -189,6 +189,15 @@ async fn a_start_keeps_the_form_with_all_bytes() {
         assert_eq!(forms(&bench, 1), [!more.is_empty(), more.is_empty()]);
         assert!(content(&bench.path(1, &lines(ONE))) == longer);
     }
+    // The beginning alone, as of a file that was sent again: nothing is missing.
+    for bytes in [0, 1000, text.len() - 1] {
+        let bench = filled(&text).await;
+        compress(&bench).await;
+        let path = bench.path(1, &lines(ONE));
+        let bench = bench.restarted_after(|| std::fs::write(&path, &text[..bytes]).unwrap());
+        assert_eq!(forms(&bench, 1), [false, true]);
+        assert!(bench.landed().contains(&format!("1 {} {}", lines(ONE), text.len())));
+    }
     // Both are evidence.
     let bench = filled(&text).await;
     compress(&bench).await;
@@ -197,6 +206,37 @@ async fn a_start_keeps_the_form_with_all_bytes() {
     assert_eq!(forms(&bench, 1), [true, true]);
     assert_eq!(content(&bench.path(1, &lines(ONE))), b"other\n", "the plain one counts");
     assert!(bench.landed().contains(&format!("1 {} 6", lines(ONE))));
+    assert_eq!(compress_until(&bench, usize::MAX).await, Outcome::StaysPlain);
+    assert_eq!(forms(&bench, 1), [true, true]);
+}
+
+/// The plain form could not be removed, and can be now.
+#[tokio::test]
+async fn a_plain_form_that_is_left_is_removed_without_a_start() {
+    let text = text();
+    let bench = filled(&text).await;
+    compress(&bench).await;
+    let inode = || bench.path(1, &(lines(ONE) + ENDING)).metadata().unwrap().ino();
+    let before = inode();
+    std::fs::write(bench.path(1, &lines(ONE)), &text).unwrap();
+    assert_eq!(compress_until(&bench, usize::MAX).await, Outcome::Changed);
+    assert_eq!((forms(&bench, 1), inode()), ([false, true], before));
+}
+
+/// After a compression that failed, a former generation may have a link to what it has written.
+#[tokio::test]
+async fn a_compression_never_writes_to_what_another_one_has_linked() {
+    let text = text();
+    let bench = filled(&text).await;
+    let fork = json!({"after": 1, "reason": "different", "file": "removed.chain", "offset": 0});
+    assert_eq!(bench.fork(&fork).await.0, 201);
+    let frames = text.len().div_ceil(seekable::CONTENT_BYTES);
+    // Each part is written and read, the end is read, and the first generation has its link.
+    assert_eq!(compress_until(&bench, 2 * frames + 2).await, Outcome::Stopped);
+    let linked = bench.path(1, &(lines(ONE) + ENDING));
+    let before = std::fs::read(&linked).unwrap();
+    assert_eq!(compress_until(&bench, 1).await, Outcome::Stopped);
+    assert!(std::fs::read(&linked).unwrap() == before);
 }
 
 #[tokio::test]
@@ -291,13 +331,69 @@ async fn a_damaged_file_is_reported_and_shipped_again() {
 #[tokio::test]
 async fn a_file_that_is_cut_while_the_hub_runs_is_an_incident() {
     let text = text();
+    for is_open in [false, true] {
+        let bench = filled(&text).await;
+        compress(&bench).await;
+        if is_open {
+            assert_eq!(put_after(&bench, &lines(ONE), &text, b"").await.0, 200);
+        }
+        let path = bench.path(1, &(lines(ONE) + ENDING));
+        std::fs::write(&path, b"").unwrap();
+        let answer = put_after(&bench, &lines(ONE), &text, b"").await;
+        assert_eq!((&answer.1["code"], &answer.1["offset"]), (&json!("offset"), &json!(0)));
+        assert!(bench.incidents()[0].contains("was cut"), "{:?}", bench.incidents());
+    }
+}
+
+/// What was acknowledged is not there any more: the shipper begins another generation.
+#[tokio::test]
+async fn more_of_a_damaged_file_is_a_contradiction() {
+    let text = text();
     let bench = filled(&text).await;
     compress(&bench).await;
     let path = bench.path(1, &(lines(ONE) + ENDING));
-    std::fs::write(&path, b"").unwrap();
-    let answer = put_after(&bench, &lines(ONE), &text, b"").await;
-    assert_eq!((&answer.1["code"], &answer.1["offset"]), (&json!("offset"), &json!(0)));
-    assert!(bench.incidents()[0].contains("was cut"), "{:?}", bench.incidents());
+    let mut changed = std::fs::read(&path).unwrap();
+    changed[1000] ^= 1;
+    std::fs::write(&path, &changed).unwrap();
+    let answer = put_after(&bench, &lines(ONE), &text, b"more\n").await;
+    assert_eq!((answer.0, &answer.1["code"]), (409, &json!("contradiction")));
+    assert_eq!(forms(&bench, 1), [false, true]);
+    assert!(!bench.path(1, &format!(".unfinished-{}", lines(ONE))).exists());
+}
+
+/// The newest file is compressed where the files after it belong to a former generation.
+#[tokio::test]
+async fn a_damaged_file_keeps_no_hub_from_starting() {
+    let text = text();
+    let bench = filled(&text).await;
+    compress(&bench).await;
+    let path = bench.path(1, &(lines(ONE) + ENDING));
+    let good = std::fs::read(&path).unwrap();
+    let mut changed = good.clone();
+    // In the last frame, which has the newest line.
+    changed[good.len() - 100] ^= 1;
+    let fork = json!({"after": 1, "reason": "different", "file": lines(TWO), "offset": 4});
+    let bench = bench.restarted_after(|| std::fs::write(&path, &changed).unwrap());
+    assert_eq!(bench.fork(&fork).await.0, 201);
+    let bench = bench.restarted();
+    assert!(bench.landed().contains(&format!("2 {} {}", lines(ONE), text.len())));
+}
+
+#[tokio::test]
+async fn what_is_no_file_keeps_no_hub_from_starting() {
+    let text = text();
+    for make in ["mkdir", "mkfifo"] {
+        let bench = filled(&text).await;
+        compress(&bench).await;
+        let path = bench.path(1, &(lines(ONE) + ENDING));
+        let bench = bench.restarted_after(|| {
+            std::fs::remove_file(&path).unwrap();
+            assert!(std::process::Command::new(make).arg(&path).status().unwrap().success());
+        });
+        assert!(!bench.landed().iter().any(|it| it.contains(&lines(ONE))), "{make}");
+        send(&bench, &lines(ONE), &text).await;
+        assert!(bench.stored(1, &lines(ONE)) == text, "{make}");
+    }
 }
 
 #[tokio::test]
@@ -305,7 +401,7 @@ async fn what_cannot_be_compressed_stays_as_it_is() {
     let bench = Bench::new();
     // A file that does not get smaller.
     bench.put(&lines(ONE), 0, b"one\n").await;
-    assert_eq!(compress_until(&bench, usize::MAX).await, Outcome::NotSmaller);
+    assert_eq!(compress_until(&bench, usize::MAX).await, Outcome::StaysPlain);
     assert_eq!(forms(&bench, 1), [true, false]);
     // A file for which the disk has no space. It is sparse: no byte of it is on the disk.
     let free = tacho_hub::landing::free_bytes(bench.data.path()).unwrap();
@@ -318,11 +414,8 @@ async fn what_cannot_be_compressed_stays_as_it_is() {
     assert_eq!(compress_until(&bench, usize::MAX).await, Outcome::Changed);
 }
 
-/// Bytes that arrive, and removals, while a file is being compressed.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_file_that_changes_meanwhile_is_not_replaced() {
-    let text = text();
-    let bench = filled(&text).await;
+/// Compresses the first file, and does something when it has begun.
+async fn compress_while<F: Future<Output = ()>>(bench: &Bench, change: F) -> Outcome {
     let landing = bench.landing.clone();
     let (begun, wait) = (std::sync::mpsc::channel(), std::sync::mpsc::channel());
     let (begin, go_on) = (begun.0, wait.1);
@@ -338,11 +431,31 @@ async fn a_file_that_changes_meanwhile_is_not_replaced() {
         landing.compress(&"db1".parse().unwrap(), &ONE.parse().unwrap(), &mut step).unwrap()
     });
     begun.1.recv().unwrap();
-    assert_eq!(put_after(&bench, &lines(ONE), &text, b"more\n").await.0, 200);
+    change.await;
     wait.0.send(()).unwrap();
-    assert_eq!(compressing.await.unwrap(), Outcome::Changed);
+    compressing.await.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_file_that_changes_meanwhile_is_not_replaced() {
+    let text = text();
+    let bench = filled(&text).await;
+    let more = async {
+        assert_eq!(put_after(&bench, &lines(ONE), &text, b"more\n").await.0, 200);
+    };
+    assert_eq!(compress_while(&bench, more).await, Outcome::Changed);
     assert_eq!(forms(&bench, 1), [true, false]);
     assert!(bench.stored(1, &lines(ONE)) == [&text[..], b"more\n"].concat());
+    // Another program writes into it.
+    let bench = filled(&text).await;
+    let written = async {
+        let file = std::fs::OpenOptions::new().write(true).open(bench.path(1, &lines(ONE)));
+        let file = file.unwrap();
+        file.write_all_at(b"changed", 7).unwrap();
+        file.set_modified(std::time::SystemTime::UNIX_EPOCH).unwrap();
+    };
+    assert_eq!(compress_while(&bench, written).await, Outcome::Changed);
+    assert_eq!(&bench.stored(1, &lines(ONE))[7..14], b"changed");
 }
 
 /// `zstd -d` of the file gives the bytes that have landed.
