@@ -29,7 +29,7 @@ use crate::index::{Index, query_settings};
 use crate::landing::{self, Landing};
 use crate::listener::{self, Listener};
 use crate::local::{self, LocalShippers};
-use crate::retention::{Meter, Retention, Steps, settings};
+use crate::retention::{Meter, Recorded, Retention, Steps, settings};
 use crate::say::say;
 use crate::state::AppState;
 use crate::verification::Verification;
@@ -154,6 +154,7 @@ fn keep(
         landing: landing.clone(),
         store: index.store().clone(),
         key: hub_key::open(data)?,
+        recorded: Recorded::default(),
         may_go_on: Box::new(|_| true),
     };
     let Steps { data, database, landing, store, .. } = &steps;

@@ -138,6 +138,7 @@ impl Replica {
         stems: &BTreeSet<Stem>,
         gone: &mut Vec<(u64, FileName)>,
     ) -> io::Result<()> {
+        let mut unlinked = Ok(());
         for generation in generations(&self.root)? {
             let directory = self.root.join(generation.to_string());
             let is_due = |removed: &Removed, name: &FileName| {
@@ -149,12 +150,15 @@ impl Replica {
                 Ok(())
             })?;
             for name in due {
-                remove(&directory, &name)?;
-                gone.push((generation, name));
+                match remove(&directory, &name) {
+                    Ok(()) => gone.push((generation, name)),
+                    // The others do not wait for it.
+                    Err(error) => unlinked = unlinked.and(Err(error)),
+                }
             }
             sync_directory(&directory)?;
         }
-        Ok(())
+        unlinked
     }
 }
 

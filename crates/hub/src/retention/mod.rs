@@ -32,6 +32,6 @@ pub mod storage;
 pub mod thread;
 
 pub use settings::{DAYS_DEFAULT, DAYS_MAX, OWN_LOG_DAYS_DEFAULT, Settings};
-pub use steps::{RetentionError, Step, Steps};
+pub use steps::{Recorded, RetentionError, Step, Steps};
 pub use storage::Meter;
 pub use thread::Retention;

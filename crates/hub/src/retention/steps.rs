@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tacho_chain::hub_tombstone::HubTombstone;
 use tacho_chain::key::SecretKey;
@@ -76,12 +76,20 @@ pub struct Steps {
     pub store: Store,
     /// Signs tombstones.
     pub key: SecretKey,
+    /// Removals that are in the hub's own log, and whose files are still there.
+    pub recorded: Recorded,
     /// Called before each step; `false` ends the removal there, as a crash does. For tests.
     pub may_go_on: Box<dyn Fn(Step) -> bool + Send>,
 }
 
 /// Logs of which something cannot be read or removed now, and why. The others do not wait for them.
 pub type Failures = BTreeMap<Origin, RetentionError>;
+
+/// Log, generation and file.
+type Removal = (String, u64, String);
+
+/// Removals.
+pub type Recorded = Mutex<BTreeSet<Removal>>;
 
 type Burials = BTreeMap<Origin, Vec<Burial>>;
 
@@ -153,7 +161,10 @@ impl Steps {
         let stems: BTreeSet<Stem> = half_removed.keys().cloned().collect();
         let mut tombstones: Vec<HubTombstone> = half_removed.values().flatten().cloned().collect();
         if !stems.is_empty() {
-            say(&format!("{origin}: completing the removal of {} log files", stems.len()));
+            // One that failed a moment ago was reported.
+            if tombstones.iter().any(|tombstone| !self.is_recorded(tombstone)) {
+                say(&format!("{origin}: completing the removal of {} log files", stems.len()));
+            }
             let copies = self.copies(origin, &half_removed).map_err(error(origin))?;
             let now_s = now_us() / 1_000_000;
             self.landing.bury(origin, &copies, &self.key, now_s).map_err(error(origin))?;
@@ -218,11 +229,15 @@ impl Steps {
         failures: &mut Failures,
     ) -> Result<(), RetentionError> {
         self.go_on(Step::Record)?;
-        let records: Vec<Entry> = tombstones.iter().map(|tombstone| record(tombstone)).collect();
-        if !records.is_empty() {
+        // A file that cannot be unlinked is tried again, and not recorded again.
+        let new = tombstones.iter().filter(|tombstone| !self.is_recorded(tombstone));
+        let new: Vec<&HubTombstone> = new.copied().collect();
+        if !new.is_empty() {
+            let records: Vec<Entry> = new.iter().map(|tombstone| record(tombstone)).collect();
             self.database.write(|transaction| {
                 records.iter().try_for_each(|entry| crate::audit::outbox::put(transaction, entry))
             })?;
+            self.recorded().extend(new.into_iter().map(removal));
         }
         self.go_on(Step::Forget)?;
         let keys = tombstones.iter().filter_map(|tombstone| {
@@ -235,10 +250,19 @@ impl Steps {
                 fail(failures, origin, source);
                 continue;
             }
+            self.recorded().retain(|(server, ..)| server != origin.as_str());
             let rows = forgotten.rows.get(origin.as_str()).copied().unwrap_or(0);
             say(&format!("{origin}: retention removed {} log files, {rows} records", stems.len()));
         }
         self.go_on(Step::Done)
+    }
+
+    fn recorded(&self) -> MutexGuard<'_, BTreeSet<Removal>> {
+        self.recorded.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn is_recorded(&self, tombstone: &HubTombstone) -> bool {
+        self.recorded().contains(&removal(tombstone))
     }
 
     fn go_on(&self, step: Step) -> Result<(), RetentionError> {
@@ -252,6 +276,10 @@ fn is_older(held: &HeldFiles, stem: &Stem, generation: u64, current: u64) -> boo
         other > stem && copies.contains_key(&current)
     };
     generation != current || held.iter().any(is_newer)
+}
+
+fn removal(tombstone: &HubTombstone) -> Removal {
+    (tombstone.server.clone(), tombstone.generation, tombstone.file.clone())
 }
 
 fn fail(failures: &mut Failures, origin: &Origin, source: io::Error) {

@@ -8,7 +8,7 @@ use std::path::Path;
 use serde_json::json;
 use tacho_hub::hub_key;
 use tacho_hub::landing::compress::{Outcome, Step};
-use tacho_hub::retention::Steps;
+use tacho_hub::retention::{Recorded, Steps};
 use tacho_hub::retention::burial::Due;
 use tacho_replica::{ENDING, ReplicaFile, seekable};
 use tacho_ship::protocol::digest::Before;
@@ -277,6 +277,7 @@ async fn remove(bench: &Bench) -> Vec<String> {
         database: state.database,
         landing: bench.landing.clone(),
         store: state.index.store().clone(),
+        recorded: Recorded::default(),
         may_go_on: Box::new(|_| true),
     };
     let removed = tokio::task::spawn_blocking(move || steps.remove(&[due()]).unwrap());

@@ -7,7 +7,7 @@ use serde_json::json;
 use tacho_hub::hub_key;
 use tacho_hub::landing::removed::Held;
 use tacho_hub::retention::burial::Due;
-use tacho_hub::retention::{Step, Steps};
+use tacho_hub::retention::{Recorded, Step, Steps};
 use tacho_store::FileKey;
 
 use crate::bench::{Bench, ONE, TWO, chain, lines};
@@ -22,6 +22,7 @@ fn steps(bench: &Bench, until: Step) -> Steps {
         database: state.database,
         landing: bench.landing.clone(),
         store: state.index.store().clone(),
+        recorded: Recorded::default(),
         may_go_on: Box::new(move |step| step != until),
     }
 }
@@ -136,11 +137,7 @@ async fn a_removal_is_recorded_at_least_once() {
         let bench = bench.restarted();
         complete(&bench).await;
         // What is in the database moves to the log of the hub within a second.
-        let begin = std::time::Instant::now();
-        while records(&bench) == 0 && !own_log(&bench).contains("hub.file_removed") {
-            assert!(begin.elapsed() < std::time::Duration::from_secs(60), "{step:?}");
-            tokio::task::yield_now().await;
-        }
+        until(|| records(&bench) > 0 || own_log(&bench).contains("hub.file_removed")).await;
     }
 }
 
@@ -348,4 +345,50 @@ async fn a_copy_that_was_cut_is_reported_and_stays() {
         assert!(!replica.join("db2/1").join(lines(ONE)).exists());
         assert!(replica.join("db2/1").join(lines(TWO)).exists());
     }
+}
+
+/// Repeats a question until the answer is yes.
+async fn until(mut is_so: impl FnMut() -> bool) {
+    let begin = std::time::Instant::now();
+    while !is_so() {
+        assert!(begin.elapsed() < std::time::Duration::from_secs(60));
+        tokio::task::yield_now().await;
+    }
+}
+
+/// The disk, or a lock on a file, does not permit it. It is done later, and recorded once.
+#[tokio::test]
+async fn an_unlink_that_fails_is_reported_and_done_later() {
+    let bench = filled().await;
+    indexed(&bench).await;
+    // A directory in the place of a form of the file: what unlink(2) does not remove.
+    let obstacle = bench.path(1, &format!("{}.zst", lines(ONE)));
+    std::fs::create_dir(&obstacle).unwrap();
+    let steps = Steps { may_go_on: Box::new(|_| true), ..steps(&bench, Step::Done) };
+    let path = obstacle.clone();
+    let removing = tokio::task::spawn_blocking(move || {
+        let failures = [steps.remove(&[due("db1")]), steps.complete(), steps.complete()];
+        std::fs::remove_dir(&path).unwrap();
+        (failures.map(Result::unwrap), steps.complete().unwrap())
+    });
+    let (failures, last) = removing.await.unwrap();
+    for failure in failures {
+        let text = failure.values().next().unwrap().to_string();
+        assert!(
+            text.contains("cannot remove") && text.contains(obstacle.to_str().unwrap()),
+            "{text}"
+        );
+    }
+    assert!(last.is_empty(), "{last:?}");
+    // The other parts did not wait for it.
+    assert_eq!(is_there(&bench, ONE), [false; 2]);
+    assert_eq!(bench.stored(1, &lines(TWO)), LINE);
+    assert_eq!(rows(&bench), 1);
+    until(|| records(&bench) == 0).await;
+    assert_eq!(own_log(&bench).matches("hub.file_removed").count(), 1);
+    let bench = bench.restarted();
+    assert_eq!(bench.landed().len(), 1);
+    let state = bench.get("/api/v1/origins/db1").await.1;
+    let file = json!({"name": lines(ONE), "offset": LINE.len()});
+    assert!(state["files"].as_array().unwrap().contains(&file), "{state}");
 }
