@@ -5,6 +5,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use tacho_ship::protocol::{FileName, Origin, Stem};
@@ -58,7 +60,7 @@ struct Work {
     /// The progress of each log at the last look.
     seen: BTreeMap<Origin, Progress>,
     /// Files that stay plain.
-    plain: BTreeSet<(Origin, Stem)>,
+    plain: BTreeSet<(Origin, u64, Stem)>,
     /// Something could not be compressed.
     retry_at: Option<Instant>,
     /// The last error.
@@ -108,16 +110,23 @@ impl Work {
         seal: &Seal,
         stop: &Stop,
     ) -> io::Result<()> {
-        let held = self.landing.held(origin)?;
-        let directory = self.landing.data().generation(origin, view.generation);
-        for stem in complete(&held, view.generation, seal) {
+        let landing = self.landing.clone();
+        let held = landing.held(origin)?;
+        let path = |number: u64, name: &str| landing.data().generation(origin, number).join(name);
+        let complete = complete(&held, view.generation, seal).map(|stem| (view.generation, stem));
+        for (generation, stem) in complete.chain(former(&held, view.generation)) {
             let name = FileName::Lines(stem.clone()).to_string();
-            let key = (origin.clone(), stem.clone());
-            if self.plain.contains(&key) || !directory.join(&name).exists() {
+            let key = (origin.clone(), generation, stem.clone());
+            let is_shared = || {
+                generation != view.generation
+                    && is_same_file(&path(generation, &name), &path(view.generation, &name))
+            };
+            if self.plain.contains(&key) || !path(generation, &name).exists() || is_shared() {
                 continue;
             }
             let mut pace = Pace::new(stop);
-            match self.landing.compress(origin, stem, &mut |step| pace.go_on(step)) {
+            let go_on = &mut |step| pace.go_on(step);
+            match landing.compress(origin, generation, stem, go_on) {
                 Ok(Outcome::Compressed(..)) => {}
                 // It may be complete again without a new file.
                 Ok(Outcome::Changed) => self.retry_at = Some(Instant::now() + RETRY),
@@ -158,6 +167,19 @@ fn complete<'a>(
         let state = seal.state_of(stem, *parts)?;
         (SealState::of(state) != SealState::Broken).then_some(stem)
     })
+}
+
+/// The log files of former generations: nothing lands there any more.
+fn former(held: &HeldFiles, generation: u64) -> impl Iterator<Item = (u64, &Stem)> {
+    held.iter().flat_map(move |(stem, copies)| {
+        copies.range(..generation).map(move |(number, _)| (*number, stem))
+    })
+}
+
+/// Whether both are the same file on the disk.
+fn is_same_file(one: &Path, other: &Path) -> bool {
+    let id = |path: &Path| path.symlink_metadata().ok().map(|file| (file.dev(), file.ino()));
+    id(one).is_some_and(|it| id(other) == Some(it))
 }
 
 /// Leaves the processor to others for as long as a part has taken.

@@ -61,9 +61,11 @@ pub enum Outcome {
     Stopped,
 }
 
-/// A plain file of the current generation.
+/// A plain file.
 struct Source {
     generation: u64,
+    /// Nothing lands in its generation any more, and no later one has the same file.
+    is_final: bool,
     directory: PathBuf,
     name: FileName,
     file: File,
@@ -135,13 +137,21 @@ impl Source {
 }
 
 impl Landing {
-    /// Compresses a log file of the current generation that is complete, and its copies in former
-    /// generations. Blocks.
+    /// Compresses a log file of a generation that is complete, and its copies in others. One of a
+    /// former generation is complete; if the current one has it, too, it stays as it is there.
+    /// Blocks.
     ///
     /// # Errors
     /// It stays plain.
-    pub fn compress(&self, origin: &Origin, stem: &Stem, go_on: GoOn<'_>) -> io::Result<Outcome> {
-        let source = self.with_replica_now(origin, |replica| replica.compressible(stem))?;
+    pub fn compress(
+        &self,
+        origin: &Origin,
+        generation: u64,
+        stem: &Stem,
+        go_on: GoOn<'_>,
+    ) -> io::Result<Outcome> {
+        let compressible = |replica: &mut Replica| replica.compressible(generation, stem);
+        let source = self.with_replica_now(origin, compressible)?;
         let source = match source {
             Ok(source) => source,
             Err(outcome) => return Ok(outcome),
@@ -176,22 +186,37 @@ impl Landing {
 }
 
 impl Replica {
-    /// The plain form of a log file, or why it is not compressed. If both forms are there, the plain
-    /// one is removed if it has the same bytes.
-    fn compressible(&mut self, stem: &Stem) -> io::Result<Result<Source, Outcome>> {
+    /// The plain form of a log file, or why it is not compressed. If both forms are there, the
+    /// plain one is removed if it has the same bytes.
+    fn compressible(
+        &mut self,
+        generation: u64,
+        stem: &Stem,
+    ) -> io::Result<Result<Source, Outcome>> {
         let name = FileName::Lines(stem.clone());
-        let (length, directory) = (self.offset(&name), self.path());
+        let directory = self.root().join(generation.to_string());
         let path = directory.join(name.to_string());
         let file = match options().open(&path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-            file => Some(file?),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Ok(Err(Outcome::Changed));
+            }
+            file => file?,
         };
-        // One without bytes has not landed, or is removed.
-        let Some(file) = file.filter(|_| length > 0) else { return Ok(Err(Outcome::Changed)) };
+        let opened = file.metadata()?;
+        let is_final = generation != self.generation();
+        let is_removed = || self.with_removed(generation, |removed| Ok(removed.has(&name)));
+        let length = match is_final {
+            false => self.offset(&name),
+            true if is_removed()? || self.has_file(&name, &opened)? => 0,
+            true => opened.len(),
+        };
+        // One without bytes has not landed, or is removed, or is not to be compressed here.
+        if length == 0 {
+            return Ok(Err(Outcome::Changed));
+        }
         match relation(&path, &file)? {
             None | Some(Relation::Longer) if length <= LENGTH_MAX => {
-                let (generation, opened) = (self.generation(), file.metadata()?);
-                Ok(Ok(Source { generation, directory, name, file, opened, length }))
+                Ok(Ok(Source { generation, is_final, directory, name, file, opened, length }))
             }
             Some(Relation::Same) => {
                 self.close(&name);
@@ -204,28 +229,40 @@ impl Replica {
         }
     }
 
+    /// Whether the current generation has this plain file.
+    fn has_file(&self, name: &FileName, file: &Metadata) -> io::Result<bool> {
+        match self.path().join(name.to_string()).symlink_metadata() {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            other => other.map(|other| (other.dev(), other.ino()) == (file.dev(), file.ino())),
+        }
+    }
+
     /// Puts the compressed form in the place of the plain one, in all generations that share it.
     fn replace(&mut self, source: &Source, stored: u64, go_on: GoOn<'_>) -> io::Result<Outcome> {
         let id = |file: &Metadata| (file.dev(), file.ino(), file.mtime(), file.mtime_nsec());
         let is_same =
             |file: &Metadata| id(file) == id(&source.opened) && file.len() == source.length;
-        let is_current = source.generation == self.generation()
-            && source.length == self.offset(&source.name)
-            && source.path().symlink_metadata().is_ok_and(|file| is_same(&file));
-        if !is_current {
+        let is_there = source.path().symlink_metadata().is_ok_and(|file| is_same(&file));
+        let is_complete = match source.is_final {
+            true => !self.has_file(&source.name, &source.opened)?,
+            false => {
+                source.generation == self.generation() && source.length == self.offset(&source.name)
+            }
+        };
+        if !is_there || !is_complete {
             return Ok(Outcome::Changed);
         }
         self.close(&source.name);
         let (unfinished, name) = (source.unfinished(), source.name.to_string());
         let mut copies = Vec::new();
-        for generation in generations(self.root())?.into_iter().filter(|it| *it < source.generation)
-        {
+        let others = generations(self.root())?.into_iter().filter(|it| *it != source.generation);
+        for generation in others {
             let path = self.root().join(generation.to_string()).join(&name);
             if path.symlink_metadata().is_ok_and(|file| is_same(&file)) {
                 copies.push(path);
             }
         }
-        // The current generation is the last one: without its name, all of it is repeated.
+        // That of the source is the last one: without its name, all of it is repeated.
         for path in &copies {
             if !go_on(Step::Link) {
                 return Ok(Outcome::Stopped);

@@ -18,7 +18,7 @@ use super::space::sync_directory;
 
 impl Replica {
     /// Those of a generation. For the current one they are in memory: what is there counts.
-    fn with_removed<T>(
+    pub(super) fn with_removed<T>(
         &self,
         generation: u64,
         call: impl FnOnce(&Removed) -> io::Result<T>,

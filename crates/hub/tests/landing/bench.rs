@@ -235,6 +235,12 @@ impl Bench {
         self.landing.subscribe()
     }
 
+    /// The current generation of `db1`.
+    pub fn generation(&self) -> u64 {
+        let origins = self.landing.origins();
+        origins.iter().find(|(origin, ..)| origin.as_str() == "db1").unwrap().1.generation
+    }
+
     /// What a new subscriber gets.
     pub fn landed(&self) -> Vec<String> {
         let landed = self.subscribe().wait(Duration::ZERO);

@@ -1,5 +1,5 @@
 //! Log files that are compressed: stopped before each of their steps as by a crash, asked for by
-//! late requests, shared by generations, removed, damaged.
+//! late requests, shared by generations, removed.
 
 use std::io::Read as _;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
@@ -8,8 +8,8 @@ use std::path::Path;
 use serde_json::json;
 use tacho_hub::hub_key;
 use tacho_hub::landing::compress::{Outcome, Step};
-use tacho_hub::retention::{Recorded, Steps};
 use tacho_hub::retention::burial::Due;
+use tacho_hub::retention::{Recorded, Steps};
 use tacho_replica::{ENDING, ReplicaFile, seekable};
 use tacho_ship::protocol::digest::Before;
 
@@ -18,7 +18,7 @@ use crate::bench::{Answer, Bench, ONE, Request, TWO, chain, lines};
 /// More than two frames.
 const LINES: usize = 30_000;
 
-fn text() -> Vec<u8> {
+pub fn text() -> Vec<u8> {
     let line = |seq: usize| {
         let ts = format!("2020-01-01T{:02}:{:02}:{:02}", seq / 3600, seq / 60 % 60, seq % 60);
         format!(
@@ -30,14 +30,14 @@ fn text() -> Vec<u8> {
 }
 
 /// Puts bytes behind others, with the digest of the end of those.
-async fn put_after(bench: &Bench, name: &str, before: &[u8], body: &[u8]) -> Answer {
+pub async fn put_after(bench: &Bench, name: &str, before: &[u8], body: &[u8]) -> Answer {
     let end = &before[before.len().saturating_sub(4096)..];
     let request = Request::put(name, before.len() as u64, body);
     bench.send(request.header("tacho-before", &Before::of(end).to_string())).await
 }
 
 /// Sends a log file, in bodies of 1 MiB.
-async fn send(bench: &Bench, name: &str, text: &[u8]) {
+pub async fn send(bench: &Bench, name: &str, text: &[u8]) {
     for begin in (0..text.len()).step_by(1 << 20) {
         let end = text.len().min(begin + (1 << 20));
         let answer = put_after(bench, name, &text[..begin], &text[begin..end]).await;
@@ -45,7 +45,7 @@ async fn send(bench: &Bench, name: &str, text: &[u8]) {
     }
 }
 
-async fn filled(text: &[u8]) -> Bench {
+pub async fn filled(text: &[u8]) -> Bench {
     let bench = Bench::new();
     send(&bench, &lines(ONE), text).await;
     bench.put(&chain(ONE), 0, b"no entry\n").await;
@@ -53,8 +53,13 @@ async fn filled(text: &[u8]) -> Bench {
     bench
 }
 
-/// Compresses the first file; `permitted` steps are made.
+/// Compresses the first file of the current generation; `permitted` steps are made.
 async fn compress_until(bench: &Bench, permitted: usize) -> Outcome {
+    let generation = bench.generation();
+    compress_in(bench, generation, permitted).await
+}
+
+async fn compress_in(bench: &Bench, generation: u64, permitted: usize) -> Outcome {
     let landing = bench.landing.clone();
     let mut left = permitted;
     let compress = move || {
@@ -63,23 +68,24 @@ async fn compress_until(bench: &Bench, permitted: usize) -> Outcome {
             left = left.saturating_sub(1);
             may
         };
-        landing.compress(&"db1".parse().unwrap(), &ONE.parse().unwrap(), &mut go_on).unwrap()
+        let (origin, stem) = ("db1".parse().unwrap(), ONE.parse().unwrap());
+        landing.compress(&origin, generation, &stem, &mut go_on).unwrap()
     };
     tokio::task::spawn_blocking(compress).await.unwrap()
 }
 
-async fn compress(bench: &Bench) {
+pub async fn compress(bench: &Bench) {
     let outcome = compress_until(bench, usize::MAX).await;
     assert!(matches!(outcome, Outcome::Compressed(..)), "{outcome:?}");
     assert_eq!(forms(bench, 1), [false, true]);
 }
 
 /// Whether the plain and the compressed form of the first file are there.
-fn forms(bench: &Bench, generation: u64) -> [bool; 2] {
+pub fn forms(bench: &Bench, generation: u64) -> [bool; 2] {
     ["", ENDING].map(|ending| bench.path(generation, &(lines(ONE) + ending)).exists())
 }
 
-fn content(path: &Path) -> Vec<u8> {
+pub fn content(path: &Path) -> Vec<u8> {
     let mut bytes = Vec::new();
     ReplicaFile::open(path).unwrap().read_from(0).read_to_end(&mut bytes).unwrap();
     bytes
@@ -258,6 +264,45 @@ async fn generations_share_compressed_files_until_one_grows() {
     assert!(landed.contains(&offset(1, text.len())) && landed.contains(&offset(2, text.len() + 5)));
 }
 
+/// The file because of which the log has forked: nothing lands in its generation any more.
+#[tokio::test]
+async fn the_own_files_of_former_generations_are_compressed() {
+    let text = text();
+    let fork = |after: u64, file: String| {
+        let offset = text.len();
+        json!({"after": after, "reason": "different", "file": file, "offset": offset})
+    };
+    let mut steps = 0;
+    loop {
+        let bench = filled(&text).await;
+        // The second generation shares it, and stays as it is.
+        assert_eq!(bench.fork(&fork(1, lines(TWO))).await.0, 201);
+        assert_eq!(compress_in(&bench, 1, usize::MAX).await, Outcome::Changed);
+        assert_eq!([forms(&bench, 1), forms(&bench, 2)], [[true, false]; 2]);
+        // The third one does not have it, or another one.
+        assert_eq!(bench.fork(&fork(2, lines(ONE))).await.0, 201);
+        bench.put(&lines(ONE), 0, b"other\n").await;
+        let outcome = compress_in(&bench, 2, steps).await;
+        let bench = bench.restarted();
+        for generation in [1, 2] {
+            assert!(content(&bench.path(generation, &lines(ONE))) == text, "step {steps}");
+            let forms = forms(&bench, generation);
+            assert_eq!(forms.iter().filter(|form| **form).count(), 1, "step {steps}");
+        }
+        assert_eq!(bench.stored(3, &lines(ONE)), b"other\n");
+        assert_eq!(forms(&bench, 3), [true, false]);
+        if matches!(outcome, Outcome::Compressed(..)) {
+            assert_eq!([forms(&bench, 1), forms(&bench, 2)], [[false, true]; 2]);
+            let inode = |at: u64| bench.path(at, &(lines(ONE) + ENDING)).metadata().unwrap().ino();
+            assert_eq!(inode(1), inode(2));
+            break;
+        }
+        assert_eq!(outcome, Outcome::Stopped);
+        steps += 1;
+    }
+    assert!(steps > 10, "{steps}");
+}
+
 fn due() -> Due {
     Due {
         origin: "db1".parse().unwrap(),
@@ -301,102 +346,6 @@ async fn a_tombstone_is_about_the_lines_and_not_their_form() {
     assert_eq!(put_after(&bench, &name, &text, b"").await, (200, stored));
 }
 
-/// Another program has cut it, or the disk has lost a part: the shipper sends it again.
-#[tokio::test]
-async fn a_damaged_file_is_reported_and_shipped_again() {
-    let text = text();
-    let bench = filled(&text).await;
-    compress(&bench).await;
-    let path = bench.path(1, &(lines(ONE) + ENDING));
-    let good = std::fs::read(&path).unwrap();
-    // In a frame: what is there is not what was acknowledged.
-    let mut changed = good.clone();
-    changed[1000] ^= 1;
-    let bench = bench.restarted_after(|| std::fs::write(&path, &changed).unwrap());
-    assert_eq!(bench.put(&lines(ONE), 0, &text[..100]).await.1["code"], "contradiction");
-    // Of its table nothing is left.
-    let bench = bench.restarted_after(|| std::fs::write(&path, &good).unwrap());
-    assert_eq!(bench.put(&lines(ONE), 0, &text[..100]).await.0, 200);
-    std::fs::write(&path, &good[..good.len() - 1]).unwrap();
-    let bench = bench.restarted();
-    let (_, state) = bench.get("/api/v1/origins/db1").await;
-    assert_eq!(state["files"][0]["name"], chain(ONE), "it has no bytes: {state}");
-    send(&bench, &lines(ONE), &text).await;
-    assert!(bench.stored(1, &lines(ONE)) == text);
-    // The plain file takes its place.
-    let bench = bench.restarted();
-    compress(&bench).await;
-    assert!(content(&bench.path(1, &lines(ONE))) == text);
-}
-
-#[tokio::test]
-async fn a_file_that_is_cut_while_the_hub_runs_is_an_incident() {
-    let text = text();
-    for is_open in [false, true] {
-        let bench = filled(&text).await;
-        compress(&bench).await;
-        if is_open {
-            assert_eq!(put_after(&bench, &lines(ONE), &text, b"").await.0, 200);
-        }
-        let path = bench.path(1, &(lines(ONE) + ENDING));
-        std::fs::write(&path, b"").unwrap();
-        let answer = put_after(&bench, &lines(ONE), &text, b"").await;
-        assert_eq!((&answer.1["code"], &answer.1["offset"]), (&json!("offset"), &json!(0)));
-        assert!(bench.incidents()[0].contains("was cut"), "{:?}", bench.incidents());
-    }
-}
-
-/// What was acknowledged is not there any more: the shipper begins another generation.
-#[tokio::test]
-async fn more_of_a_damaged_file_is_a_contradiction() {
-    let text = text();
-    let bench = filled(&text).await;
-    compress(&bench).await;
-    let path = bench.path(1, &(lines(ONE) + ENDING));
-    let mut changed = std::fs::read(&path).unwrap();
-    changed[1000] ^= 1;
-    std::fs::write(&path, &changed).unwrap();
-    let answer = put_after(&bench, &lines(ONE), &text, b"more\n").await;
-    assert_eq!((answer.0, &answer.1["code"]), (409, &json!("contradiction")));
-    assert_eq!(forms(&bench, 1), [false, true]);
-    assert!(!bench.path(1, &format!(".unfinished-{}", lines(ONE))).exists());
-}
-
-/// The newest file is compressed where the files after it belong to a former generation.
-#[tokio::test]
-async fn a_damaged_file_keeps_no_hub_from_starting() {
-    let text = text();
-    let bench = filled(&text).await;
-    compress(&bench).await;
-    let path = bench.path(1, &(lines(ONE) + ENDING));
-    let good = std::fs::read(&path).unwrap();
-    let mut changed = good.clone();
-    // In the last frame, which has the newest line.
-    changed[good.len() - 100] ^= 1;
-    let fork = json!({"after": 1, "reason": "different", "file": lines(TWO), "offset": 4});
-    let bench = bench.restarted_after(|| std::fs::write(&path, &changed).unwrap());
-    assert_eq!(bench.fork(&fork).await.0, 201);
-    let bench = bench.restarted();
-    assert!(bench.landed().contains(&format!("2 {} {}", lines(ONE), text.len())));
-}
-
-#[tokio::test]
-async fn what_is_no_file_keeps_no_hub_from_starting() {
-    let text = text();
-    for make in ["mkdir", "mkfifo"] {
-        let bench = filled(&text).await;
-        compress(&bench).await;
-        let path = bench.path(1, &(lines(ONE) + ENDING));
-        let bench = bench.restarted_after(|| {
-            std::fs::remove_file(&path).unwrap();
-            assert!(std::process::Command::new(make).arg(&path).status().unwrap().success());
-        });
-        assert!(!bench.landed().iter().any(|it| it.contains(&lines(ONE))), "{make}");
-        send(&bench, &lines(ONE), &text).await;
-        assert!(bench.stored(1, &lines(ONE)) == text, "{make}");
-    }
-}
-
 #[tokio::test]
 async fn what_cannot_be_compressed_stays_as_it_is() {
     let bench = Bench::new();
@@ -429,7 +378,8 @@ async fn compress_while<F: Future<Output = ()>>(bench: &Bench, change: F) -> Out
             }
             true
         };
-        landing.compress(&"db1".parse().unwrap(), &ONE.parse().unwrap(), &mut step).unwrap()
+        let (origin, stem) = ("db1".parse().unwrap(), ONE.parse().unwrap());
+        landing.compress(&origin, 1, &stem, &mut step).unwrap()
     });
     begun.1.recv().unwrap();
     change.await;

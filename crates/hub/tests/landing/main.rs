@@ -2,6 +2,7 @@
 
 mod bench;
 mod compression;
+mod damage;
 #[path = "../../../chain/tests/support/mod.rs"]
 #[expect(dead_code, reason = "the support of another crate's tests")]
 mod recorder;
