@@ -89,11 +89,22 @@ pub async fn one(
     })))
 }
 
-/// The line as it is in the replica, without its newline. `None`: it is too long.
+/// A compressed file is not as the hub has written it.
+fn is_damaged(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::InvalidData
+}
+
+/// The line as it is in the replica, without its newline. `None`: it is too long, or damaged.
 fn read_line(path: &FilePath, offset: u64) -> io::Result<Option<String>> {
-    let file = ReplicaFile::open(path)?.into_reader(offset);
     let mut line = Vec::new();
-    BufReader::new(file).take(LINE_BYTES_MAX).read_until(b'\n', &mut line)?;
+    let read = ReplicaFile::open(path).and_then(|file| {
+        let file = BufReader::new(file.into_reader(offset));
+        file.take(LINE_BYTES_MAX).read_until(b'\n', &mut line)
+    });
+    match read {
+        Err(error) if is_damaged(&error) => return Ok(None),
+        read => read?,
+    };
     let is_whole = line.pop() == Some(b'\n');
     Ok(is_whole.then(|| String::from_utf8_lossy(&line).into_owned()))
 }
@@ -143,7 +154,12 @@ fn prove(log: &LogFile, offset: u64) -> Result<Value, MakeError> {
             None => json!({"state": "unsealed", "message": "no frame covers the line yet"}),
         });
     };
-    let digest = digest(&log.path(), frame.start, frame.end).map_err(|error| log.error(error))?;
+    let digest = match digest(&log.path(), frame.start, frame.end) {
+        Err(error) if is_damaged(&error) => {
+            return Ok(json!({"state": "broken", "message": log.error(error).to_string()}));
+        }
+        digest => digest.map_err(|error| log.error(error))?,
+    };
     let (state, message) = match (digest == frame.digest.to_string(), &checkpoint) {
         (false, _) => ("broken", "the frame's hash is not that of its bytes".to_owned()),
         (true, _) if !faults.is_empty() => ("broken", faults[0].to_string()),

@@ -162,6 +162,40 @@ fn assert_metrics(hub: &Hub, auditor: &str, replica: &Path) {
     assert!(on_disk < plain as u64);
 }
 
+/// What the disk has lost is said, wherever it is asked for, and the rest is there.
+#[test]
+fn a_damaged_file_is_reported() {
+    let mut hub = Hub::start_with(&["--retention-days", "0"]);
+    let log = old_log(FILES);
+    let auditor = hub.token(&["--role", "auditor"]);
+    Shipping::start(&hub, log.path(), "db1", true).finish();
+    wait_for(&hub, &auditor, 1, LAST);
+    let replica = hub.replica("db1", 1);
+    wait_until_compressed(&replica, FILES);
+    hub.stop();
+    let path = compressed_path(&replica.join(crate::recorder::log(1)));
+    let mut bytes = std::fs::read(&path).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    std::fs::write(&path, bytes).unwrap();
+    hub.spawn(&["--retention-days", "0"]);
+    wait(|| match alerts(&hub, &auditor) {
+        found if found == ["seal_broken"] => Ok(()),
+        found => Err(format!("{found:?}")),
+    });
+    let record = |seq: u64| -> Value {
+        let path = format!("GET /api/v1/records/db1/{seq}");
+        let (status, body) = request(&hub, &path, &auditor, b"").unwrap();
+        assert_eq!(status, 200, "{body}");
+        serde_json::from_str(&body).unwrap()
+    };
+    let damaged = record(3);
+    assert_eq!((&damaged["proof"]["state"], &damaged["bytes"]), (&json!("broken"), &Value::Null));
+    assert_eq!(damaged["record"]["sql"], "SELECT 3", "the index has it");
+    assert!(damaged["proof"]["message"].as_str().unwrap().contains("damaged"), "{damaged}");
+    assert_eq!(record(LINES + 1)["proof"]["state"], "sealed");
+}
+
 /// A log whose files have several frames when they are compressed.
 fn large_log(files: u64) -> Log {
     let mut recorder = Recorder::new(6);
