@@ -263,6 +263,25 @@ fn page(snapshot: &Snapshot, (from_us, to_us): (i64, i64), order: &str) -> Vec<R
     vec![Request { sql, files, ..Request::default() }]
 }
 
+/// The columns that say where the line of a record is.
+const KEY: &str = "ts, \"server\", seq, generation, file, \"offset\"";
+
+/// The second query of a page: its newest 100 rows, whose time is known by then.
+fn page_of(snapshot: &Snapshot, (from_us, to_us): (i64, i64), columns: &str) -> Vec<Request> {
+    let rows: u64 = snapshot.segments().map(|it| it.rows).sum();
+    let begin = snapshot.segments().map(|it| it.min_ts_us).min().unwrap_or(from_us);
+    let end = snapshot.segments().map(|it| it.max_ts_us).max().unwrap_or(to_us);
+    // Records are at equal distances.
+    let from_us = to_us - (end - begin) / rows.max(1) as i64 * 101;
+    let sql = format!(
+        "SELECT {columns} FROM records WHERE ts >= make_timestamptz({from_us}) \
+         AND ts < make_timestamptz({to_us}) ORDER BY ts DESC, \"server\" DESC, \
+         coalesce(seq, 0) DESC, generation DESC, file DESC, \"offset\" DESC LIMIT 4096"
+    );
+    let files = snapshot.files(from_us, to_us).into_iter().map(Into::into).collect();
+    vec![Request { sql, files, ..Request::default() }]
+}
+
 /// The times of the most frequent digests, in pieces.
 fn course(
     snapshot: &Snapshot,
@@ -337,6 +356,8 @@ fn questions(snapshot: &Snapshot, days: i64) -> Result<Vec<Question>, Box<dyn Er
                  \"offset\" DESC",
             ),
         ),
+        of("the keys of 100 records", page_of(snapshot, hour, KEY)),
+        of("all columns of 100 records", page_of(snapshot, hour, "*")),
         of(
             "errors of one user in all days, the newest 100",
             vec![found(snapshot, all, &condition("user:app7 errno:>0")?, newest)],

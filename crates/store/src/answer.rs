@@ -40,11 +40,27 @@ pub fn record_json(row: &[Value]) -> Result<String, AnswerError> {
         Some(raw) => write_raw(&mut out, raw, !row[seq_at()].is_null()),
         None => write_row(&mut out, row)?,
     }
+    write_server(&mut out, server);
+    String::from_utf8(out).map_err(|_| AnswerError::Value("raw"))
+}
+
+/// The JSON of a record, from its line: what [`record_json`] makes of its row. A line is a record
+/// if its row has a number, `seq`.
+#[must_use]
+pub fn line_json(server: &str, line: &str, is_record: bool) -> String {
+    let mut out = Vec::with_capacity(line.len() + 64);
+    write_raw(&mut out, line, is_record);
+    write_server(&mut out, server);
+    // Made of texts alone.
+    String::from_utf8(out).unwrap_or_default()
+}
+
+/// Puts the name of the origin at the end of an object.
+fn write_server(out: &mut Vec<u8>, server: &str) {
     out.pop();
     out.extend_from_slice(b",\"server\":");
-    write_string(&mut out, server);
+    write_string(out, server);
     out.push(b'}');
-    String::from_utf8(out).map_err(|_| AnswerError::Value("raw"))
 }
 
 fn seq_at() -> usize {

@@ -37,7 +37,7 @@ mod snapshot;
 mod source;
 mod store;
 
-pub use answer::{AnswerError, record_json};
+pub use answer::{AnswerError, line_json, record_json};
 pub use catalogue::{FORMAT, FileKey, OriginTotals, Position};
 pub use columns::{COLUMNS, Column, ColumnKind, schema};
 pub use digests::normalised;

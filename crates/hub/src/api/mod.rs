@@ -38,6 +38,7 @@ pub mod filter;
 pub mod headers;
 pub mod health;
 mod held;
+mod lines;
 pub mod metrics;
 pub mod openapi;
 pub mod record;

@@ -1,5 +1,7 @@
 //! `GET /api/v1/records`
 
+use std::sync::Arc;
+
 use axum::extract::State;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
@@ -7,12 +9,13 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use tacho_query::literal;
+use tacho_query::{Request, literal};
 use tacho_record::Field;
-use tacho_store::{COLUMNS, ColumnKind, record_json};
+use tacho_store::{COLUMNS, ColumnKind, line_json, record_json};
 
 use super::ApiError;
 use super::filter::{Filter, sql_time};
+use super::lines;
 use super::windows::Windows;
 use crate::index::Index;
 use crate::state::AppState;
@@ -26,9 +29,18 @@ const PAGE_ROWS: u64 = 4_096;
 /// The key of a row: answers are in this order.
 const KEY: [&str; 6] = ["ts", "\"server\"", "coalesce(seq, 0)", "generation", "file", "\"offset\""];
 
-/// Where an answer ends and the next one begins.
+/// The columns of a [`Cursor`], the number without its replacement.
+const KEY_COLUMNS: &str = "ts, \"server\", seq, generation, file, \"offset\"";
+
+/// The key of a record: where an answer ends and the next one begins.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Cursor(i64, String, u64, u32, String, u64);
+pub struct Cursor(i64, String, u64, u32, String, u64);
+
+/// A record of an answer.
+struct Found {
+    key: Cursor,
+    json: String,
+}
 
 impl Cursor {
     fn read(text: &str) -> Result<Self, ApiError> {
@@ -51,6 +63,45 @@ impl Cursor {
             ))
         };
         read().ok_or_else(|| ApiError::internal(&"a row without its key"))
+    }
+
+    /// From a row of [`KEY_COLUMNS`], and whether it has a number.
+    fn of_key(row: &[Value]) -> Result<(Self, bool), ApiError> {
+        let [ts_us, server, seq, generation, file, offset] = row else {
+            return Err(ApiError::internal(&"a row without its key"));
+        };
+        let read = || {
+            Some(Self(
+                ts_us.as_i64()?,
+                server.as_str()?.to_owned(),
+                seq.as_u64().unwrap_or(0),
+                u32::try_from(generation.as_u64()?).ok()?,
+                file.as_str()?.to_owned(),
+                offset.as_u64()?,
+            ))
+        };
+        let key = read().ok_or_else(|| ApiError::internal(&"a row without its key"))?;
+        Ok((key, !seq.is_null()))
+    }
+
+    /// The name of the origin.
+    pub fn server(&self) -> &str {
+        &self.1
+    }
+
+    /// The generation of the log.
+    pub fn generation(&self) -> u32 {
+        self.3
+    }
+
+    /// The name of the log file.
+    pub fn file(&self) -> &str {
+        &self.4
+    }
+
+    /// The position of the line in it, bytes.
+    pub fn offset(&self) -> u64 {
+        self.5
     }
 
     fn write(&self) -> Result<String, ApiError> {
@@ -92,14 +143,14 @@ pub async fn list(State(state): State<AppState>, filter: Filter) -> Result<Respo
     };
     let limit = filter.number("limit", LIMIT, LIMIT_MAX)?;
     let cursor = filter.value("cursor").map(Cursor::read).transpose()?;
-    let mut rows = find(&state.index, &filter, cursor, is_descending, limit + 1).await?;
-    let next = if rows.len() as u64 > limit {
-        rows.truncate(limit as usize);
-        rows.last().map(|row| Cursor::of(row)?.write()).transpose()?
+    let mut found = find(&state, &filter, cursor, is_descending, limit + 1).await?;
+    let next = if found.len() as u64 > limit {
+        found.truncate(limit as usize);
+        found.last().map(|last| last.key.write()).transpose()?
     } else {
         None
     };
-    let records = to_json(&state.index, &filter, rows)?;
+    let records: Vec<String> = found.into_iter().map(|it| it.json).collect();
     filter.note.rows(records.len());
     let next = next.map_or_else(|| "null".to_owned(), |cursor| format!("\"{cursor}\""));
     // Each record is the text of its line: parsing it would only change it.
@@ -138,16 +189,17 @@ pub fn to_json(
     rows.iter().map(json).collect()
 }
 
-/// Rows in order. The newest (or oldest) ones are searched first, because the range may be long and
-/// the answer short. First their time is found, by the columns of the search alone; then all
-/// columns of that time are read.
+/// Records in order. The newest (or oldest) ones are searched first, because the range may be long
+/// and the answer short. First their time is found, by the columns of the search alone; then the
+/// records of that time are read.
 async fn find(
-    index: &Index,
+    state: &AppState,
     filter: &Filter,
     mut cursor: Option<Cursor>,
     is_descending: bool,
     wanted: u64,
-) -> Result<Vec<Vec<Value>>, ApiError> {
+) -> Result<Vec<Found>, ApiError> {
+    let index = &state.index;
     let order = KEY.map(|key| if is_descending { format!("{key} DESC") } else { key.to_owned() });
     let (by_time, order) = (&order[0], order.join(", "));
     let (from_us, to_us) = filter.range();
@@ -158,7 +210,7 @@ async fn find(
         None => {}
     }
     let windows = Windows::new(filter.snapshot.segments(), (first_us, end_us), is_descending);
-    let mut found: Vec<Vec<Value>> = Vec::new();
+    let mut found: Vec<Found> = Vec::new();
     for (from_us, to_us) in windows {
         let mut condition = filter.condition();
         condition += &format!(" AND ts >= {} AND ts < {}", sql_time(from_us), sql_time(to_us));
@@ -178,17 +230,34 @@ async fn find(
             cursor = None;
             continue;
         };
-        let sql = format!(
-            "SELECT * FROM records WHERE {condition} AND ts >= {} AND ts <= {} \
+        let rows = format!(
+            "FROM records WHERE {condition} AND ts >= {} AND ts <= {} \
              ORDER BY {order} LIMIT {PAGE_ROWS}",
             sql_time(first_us),
             sql_time(last_us)
         );
-        let mut request = filter.request_of(sql, first_us, last_us.saturating_add(1));
-        request.max_rows = rest;
-        let answer = index.fetch(filter.snapshot.clone(), request).await?;
+        let request = |columns: &str| {
+            let sql = format!("SELECT {columns} {rows}");
+            let request = filter.request_of(sql, first_us, last_us.saturating_add(1));
+            Request { max_rows: rest, ..request }
+        };
+        // Callers who may not see statements get the columns of their view.
+        if filter.view.columns.is_none() {
+            let keys = index.fetch(filter.snapshot.clone(), request(KEY_COLUMNS)).await?.rows;
+            if let Some(lines) = read_lines(state, keys).await? {
+                found.extend(lines);
+                if found.len() as u64 >= wanted {
+                    break;
+                }
+                cursor = None;
+                continue;
+            }
+        }
+        let answer = index.fetch(filter.snapshot.clone(), request("*")).await?;
         let count = answer.rows.len() as u64;
-        found.extend(answer.rows);
+        let keys = answer.rows.iter().map(|row| Cursor::of(row)).collect::<Result<Vec<_>, _>>()?;
+        let records = to_json(index, filter, answer.rows)?;
+        found.extend(keys.into_iter().zip(records).map(|(key, json)| Found { key, json }));
         if answer.is_truncated && count < rest {
             // Very long statements: fewer records than asked for, and a cursor.
             break;
@@ -199,4 +268,26 @@ async fn find(
         cursor = None;
     }
     Ok(found)
+}
+
+/// The records of rows of [`KEY_COLUMNS`], from the replica. `None`: some have to be read from the
+/// index.
+async fn read_lines(
+    state: &AppState,
+    rows: Vec<Vec<Value>>,
+) -> Result<Option<Vec<Found>>, ApiError> {
+    let keys = rows.iter().map(|row| Cursor::of_key(row)).collect::<Result<Vec<_>, _>>()?;
+    let (keys, are_records): (Vec<Cursor>, Vec<bool>) = keys.into_iter().unzip();
+    let data = Arc::clone(&state.data);
+    let read = move || lines::read(&data, &keys).map(|lines| (keys, lines));
+    let read = tokio::task::spawn_blocking(read).await;
+    // Retention removes files; damaged ones are an alert of the verification.
+    let Ok((keys, lines)) = read.map_err(|error| ApiError::internal(&error))? else {
+        return Ok(None);
+    };
+    let found = keys.into_iter().zip(are_records).zip(lines).map(|((key, is_record), line)| {
+        let json = line_json(key.server(), &line, is_record);
+        Found { key, json }
+    });
+    Ok(Some(found.collect()))
 }

@@ -223,6 +223,31 @@ fn every_record_is_found_once_at_every_moment() {
     assert_eq!(before.stdout, after.stdout);
 }
 
+/// The replica has the lines, and the index what is left of those that it has not any more.
+#[test]
+fn records_are_the_same_from_the_replica_and_from_the_index() {
+    let hub = Hub::start();
+    let auditor = hub.token(&["--role", "auditor"]);
+    let mut sender = Sender::new(&hub, "db1");
+    sender.send(&hub);
+    wait_until_indexed(&hub, &auditor, std::slice::from_ref(&sender));
+    let path = "/api/v1/records?server=db1&order=desc&limit=30";
+    let records = || {
+        let text = request(&hub, &format!("GET {path}"), &auditor, b"").expect("an answer").1;
+        text.split_once(",\"scanned_ms\"").expect("records").0.to_owned()
+    };
+    let of_lines = records();
+    assert_eq!(of_lines.matches("\"seq\":").count(), 30);
+    let file = hub.replica("db1", 1).join(FILE);
+    let text = std::fs::read(&file).expect("the replica");
+    // Found by nothing but its place in the file.
+    let changed = String::from_utf8_lossy(&text).replace("secret17", "SECRET17");
+    std::fs::write(&file, changed).expect("the replica");
+    assert_eq!(records(), of_lines.replace("secret17", "SECRET17"));
+    std::fs::remove_file(&file).expect("the replica");
+    assert_eq!(records(), of_lines);
+}
+
 /// All records of some servers, in pages of `limit`: time, server, number.
 fn pages(
     hub: &Hub,

@@ -16,7 +16,8 @@ use tacho_record::json::write_line;
 use tacho_record::time::TimeFormatter;
 use tacho_record::{Attribute, EventKind, Outcome, Record, TableAccess, TableUse};
 use tacho_store::{
-    Durable, Indexer, IndexerOptions, MergeOptions, Reader, Snapshot, Store, StoreError, merge_step,
+    Durable, Indexer, IndexerOptions, MergeOptions, Reader, Snapshot, Store, StoreError, line_json,
+    merge_step,
 };
 
 const FILE: &str = "audit-20261121T100000Z-000001.jsonl";
@@ -112,6 +113,7 @@ fn lines_come_back_also_those_that_columns_cannot_hold() {
     found.sort();
     wanted.sort();
     assert_eq!(found, wanted);
+    assert!(same.iter().all(|line| found.contains(&line_json("db1", line, true))));
     assert_eq!(indexer.report().unreadable, 0);
 
     for line in [&b"not JSON"[..], b"\xFF", b"", b"{\"v\":2,\"seq\":1}", b"{\"v\":1,\"seq\":0}"] {
@@ -121,6 +123,9 @@ fn lines_come_back_also_those_that_columns_cannot_hold() {
     assert_eq!(indexer.report().unreadable, 5);
     let texts = records(&store.snapshot());
     assert!(texts.contains(&r#"{"raw":"not JSON","server":"db2"}"#.to_owned()), "{texts:?}");
+    for line in ["not JSON", "", "{\"v\":2,\"seq\":1}", "{\"v\":1,\"seq\":0}"] {
+        assert!(texts.contains(&line_json("db2", line, false)), "{line}: {texts:?}");
+    }
     assert_eq!(store.origins()["db2"].records, 5);
 }
 
@@ -136,6 +141,7 @@ fn the_records_own_server_is_its_version() {
     indexer.flush();
     let renamed = |line: &str| expected(&line.replace("\"server\"", "\"server_version\""), "db1");
     assert_eq!(records(&store.snapshot()), [renamed(&first), renamed(&second)]);
+    assert_eq!(line_json("db1", &first, true), renamed(&first));
 }
 
 #[test]
