@@ -11,7 +11,7 @@ set -euo pipefail
 rust_minor_min=88
 
 run_packages=(
-    ca-certificates curl dpkg-dev g++ make patchelf pkg-config python3 python3-pip tzdata
+    ca-certificates clang curl dpkg-dev g++ make patchelf pkg-config python3 python3-pip tzdata
     libmariadbd-dev mariadb-client mariadb-server sysbench
 )
 test_packages=(
