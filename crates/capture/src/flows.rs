@@ -7,6 +7,8 @@ use std::collections::{HashMap, HashSet};
 use std::hash::{Hash, Hasher};
 use std::net::{IpAddr, SocketAddr};
 
+use tacho_uprobes::{Kind, Piece};
+
 use crate::link::Segment;
 use crate::mysql::{Limits, Output, Side};
 use flow::{Belongs, Flow};
@@ -30,6 +32,8 @@ pub struct Figures {
     pub connections: u64,
     /// The most memory that texts and waiting segments have used, bytes.
     pub peak_bytes: usize,
+    /// Bytes that came decrypted from the server's TLS library.
+    pub decrypted_bytes: u64,
 }
 
 /// Limits of all connections.
@@ -195,16 +199,7 @@ impl Flows {
             // Only an acknowledgement: nothing is lost without it.
             None if !segment.syn && segment.payload.is_empty() && segment.missing == 0 => return,
             None | Some(Belongs::Begins) => {
-                // The port is used again.
-                if let Some(mut old) = self.flows.remove(&key) {
-                    self.held_bytes -= old.held_bytes();
-                    old.close(out);
-                }
-                self.make_room(out);
-                let is_sure = !self.servers.is_empty() || key.1.port() == USUAL_PORT;
-                let number = self.next_number();
-                let flow = Flow::new(key, number, segment.syn, is_sure, self.budget.each);
-                self.flows.insert(key, flow);
+                self.begin(key, segment.syn, out);
             }
         }
         if self.give(key, side, segment, out) {
@@ -214,6 +209,17 @@ impl Flows {
         if self.held_bytes > self.budget.bytes {
             self.shed(segment.ts_us, out);
         }
+    }
+
+    /// A connection begins, or is joined in its middle. It may have had a predecessor.
+    fn begin(&mut self, key: Key, is_whole: bool, out: &mut dyn Output) {
+        // The port is used again.
+        self.remove(key, out, Flow::close);
+        self.make_room(out);
+        let is_sure = !self.servers.is_empty() || key.1.port() == USUAL_PORT;
+        let number = self.next_number();
+        let flow = Flow::new(key, number, is_whole, is_sure, self.budget.each);
+        self.flows.insert(key, flow);
     }
 
     fn next_number(&mut self) -> u32 {
@@ -226,24 +232,62 @@ impl Flows {
     fn rejoin(&mut self, key: Key, out: &mut dyn Output) {
         let Some(mut old) = self.flows.remove(&key) else { return };
         self.held_bytes -= old.held_bytes();
-        old.abandon(out);
+        if !old.is_decrypted() {
+            old.abandon(out);
+        }
         let number = self.next_number();
-        self.flows.insert(key, old.rejoined(key, number, self.budget.each));
+        let flow = old.rejoined(key, number, self.budget.each);
+        self.held_bytes += flow.held_bytes();
+        self.flows.insert(key, flow);
     }
 
     /// Passes a segment to its connection. `true`: that continues elsewhere.
     fn give(&mut self, key: Key, side: Side, segment: &Segment<'_>, out: &mut dyn Output) -> bool {
+        self.change(key, |flow| flow.add(side, segment, out));
         let Some(flow) = self.flows.get_mut(&key) else { return false };
-        self.held_bytes -= flow.held_bytes();
-        flow.add(side, segment, out);
-        self.held_bytes += flow.held_bytes();
-        self.figures.peak_bytes = self.figures.peak_bytes.max(self.held_bytes);
         if flow.has_hole() {
             self.holes.insert(key);
         } else if !self.holes.is_empty() {
             self.holes.remove(&key);
         }
         flow.is_elsewhere()
+    }
+
+    /// Changes a connection, and counts the memory that it holds afterwards.
+    fn change(&mut self, key: Key, change: impl FnOnce(&mut Flow)) {
+        let Some(flow) = self.flows.get_mut(&key) else { return };
+        self.held_bytes -= flow.held_bytes();
+        change(flow);
+        self.held_bytes += flow.held_bytes();
+        self.figures.peak_bytes = self.figures.peak_bytes.max(self.held_bytes);
+    }
+
+    /// Takes the next piece of an encrypted connection, at a time in µs since 1970-01-01 UTC.
+    pub fn decrypted(&mut self, ts_us: i64, piece: &Piece<'_>, out: &mut dyn Output) {
+        let key = Key(piece.client, piece.server);
+        if !self.is_server(piece.server) {
+            return;
+        }
+        self.figures.decrypted_bytes += piece.bytes.len() as u64;
+        let is_known = self.flows.get(&key).is_some_and(|flow| flow.may_have(piece.stream));
+        if !is_known && piece.kind == Kind::End {
+            return;
+        }
+        if !is_known {
+            // Its packets do not pass the interface, or it is another one than theirs.
+            self.begin(key, false, out);
+        }
+        self.change(key, |flow| flow.decrypted(ts_us, piece, out));
+        if self.held_bytes > self.budget.bytes {
+            self.shed(ts_us, out);
+        }
+    }
+
+    /// Nothing more is decrypted: the server's process has ended.
+    pub fn end_decryption(&mut self, ts_us: i64, out: &mut dyn Output) {
+        for key in self.flows.keys().copied().collect::<Vec<_>>() {
+            self.change(key, |flow| flow.end_decryption(ts_us, out));
+        }
     }
 
     /// Too much memory is used: the connections that hold the most of it give it up.
@@ -311,6 +355,11 @@ impl Flows {
         }
         if self.now_us >= self.visited_all_us.saturating_add(VISIT_ALL_EVERY_US) {
             self.visited_all_us = self.now_us;
+            for flow in self.flows.values_mut() {
+                let before = flow.held_bytes();
+                flow.expect_decrypted(self.now_us, out);
+                self.held_bytes = self.held_bytes - before + flow.held_bytes();
+            }
             let over = self.flows.iter().filter(|(_, flow)| flow.is_over(self.now_us));
             for key in over.map(|(key, _)| *key).collect::<Vec<_>>() {
                 self.remove(key, out, Flow::close);

@@ -1,7 +1,7 @@
 //! Zone: outside. Records statements from network packets; trusts no byte of them.
 //!
 //! ```text
-//!  packet file, interface           source
+//!  packet file, interface           source        the server's TLS library: decryption
 //!        frame                      link      link, IP and TCP headers
 //!        segment                    flows     connections; order, gaps, memory
 //!        bytes in order             mysql     commands and their answers
@@ -14,6 +14,7 @@
 //! `docs/specs/capture.md` has every packet type and what becomes of it.
 
 pub mod check;
+mod decryption;
 pub mod enrich;
 pub mod flows;
 mod last_line;

@@ -2,11 +2,15 @@
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
+use std::num::NonZeroU32;
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use tacho_settings::Setting;
 
+use tacho_uprobes::UprobeError;
+
+use crate::decryption::Decryption;
 use crate::enrich::{self, Enricher};
 use crate::flows::{Budget, Figures, Flows};
 use crate::link::{self, Link, Segment};
@@ -21,6 +25,9 @@ pub enum CaptureError {
     /// The interface.
     #[error(transparent)]
     Live(#[from] LiveError),
+    /// The uprobes.
+    #[error(transparent)]
+    Uprobes(#[from] UprobeError),
     /// The recorder.
     #[error("cannot record into {directory}: {why}")]
     Recorder {
@@ -40,6 +47,8 @@ pub struct Capture {
     pub servers: Vec<SocketAddr>,
     /// Size of the ring that the kernel fills, bytes.
     pub ring_bytes: usize,
+    /// The server's process, if its encrypted sessions are to be read.
+    pub tls_process: Option<NonZeroU32>,
     /// Memory for connections.
     pub budget: Budget,
     /// Says something to the person who runs it.
@@ -78,21 +87,26 @@ pub(crate) fn now_us() -> i64 {
 pub struct Open {
     capture: Capture,
     ring: Ring,
+    decryption: Option<Decryption>,
     /// Packets since then are in the ring, µs since 1970-01-01 UTC.
     opened_us: i64,
 }
 
 impl Capture {
-    /// Opens the socket, which needs the capability `CAP_NET_RAW`. Packets wait in the ring from
-    /// now on.
+    /// Opens the socket, which needs the capability `CAP_NET_RAW`, and attaches to the server's
+    /// process, which needs more. Packets wait in the ring from now on.
     ///
     /// # Errors
-    /// See [`LiveError`].
-    pub fn open(self) -> Result<Open, LiveError> {
+    /// See [`CaptureError`].
+    pub fn open(mut self) -> Result<Open, CaptureError> {
         let ports = self.servers.iter().map(SocketAddr::port).collect::<BTreeSet<_>>();
         let ports = ports.into_iter().collect::<Vec<_>>();
+        // First: a session whose request for TLS is captured is decrypted from its beginning.
+        let attach = |pid| Decryption::open(pid, &ports, self.ring_bytes);
+        let decryption = self.tls_process.map(attach).transpose()?;
+        self.budget.each.reads_tls = decryption.is_some();
         let ring = Ring::open(&self.interface, &ports, self.ring_bytes)?;
-        Ok(Open { capture: self, ring, opened_us: now_us() })
+        Ok(Open { capture: self, ring, decryption, opened_us: now_us() })
     }
 }
 
@@ -139,7 +153,7 @@ impl Open {
             }
             let now_us = now_us();
             if now_us - watch.counted_us >= COUNT_EVERY_US {
-                self.look(&mut watch, &mut probe, now_us);
+                self.look(&mut watch, &mut flows, &mut probe, now_us);
                 report(&watch.metrics(&flows, &probe));
             }
             if is_readable(stop) {
@@ -147,6 +161,7 @@ impl Open {
             }
             if is_empty {
                 // Half a second behind: packets may still be in a block that is not full.
+                self.take_decrypted(now_us - 500_000, &mut flows, &mut probe);
                 flows.tick(now_us - 500_000, &mut probe);
             }
             if let Err(error) = self.ring.wait(stop, WAIT) {
@@ -155,7 +170,8 @@ impl Open {
         };
         // Everything that has arrived up to now, but not for ever: more arrives meanwhile.
         self.take_blocks(self.ring.block_count(), &mut watch, &mut flows, &mut probe);
-        self.look(&mut watch, &mut probe, now_us());
+        self.take_decrypted(now_us(), &mut flows, &mut probe);
+        self.look(&mut watch, &mut flows, &mut probe, now_us());
         watch.finish(&mut probe);
         flows.finish(&mut probe);
         report(&watch.metrics(&flows, &probe));
@@ -173,17 +189,54 @@ impl Open {
         flows: &mut Flows,
         probe: &mut Probe<'_>,
     ) -> bool {
-        let mut each = |packet: Packet<'_>| match segment_of(&packet) {
-            Ok(Some(segment)) => flows.segment(&segment, probe),
-            Ok(None) => {}
-            Err(Damaged) => watch.summary.damaged += 1,
+        let Open { ring, decryption, .. } = self;
+        let mut each = |packet: Packet<'_>| {
+            if let Some(decryption) = decryption {
+                decryption.before(packet.ts_us, &mut |ts_us, piece| {
+                    flows.decrypted(ts_us, piece, probe);
+                });
+            }
+            match segment_of(&packet) {
+                Ok(Some(segment)) => flows.segment(&segment, probe),
+                Ok(None) => {}
+                Err(Damaged) => watch.summary.damaged += 1,
+            }
         };
-        (0..blocks_max).any(|_| !self.ring.next(&mut each))
+        (0..blocks_max).any(|_| !ring.next(&mut each))
+    }
+
+    /// Takes what was decrypted before a time, if packets do not come: those before it have come.
+    fn take_decrypted(&mut self, ts_us: i64, flows: &mut Flows, probe: &mut Probe<'_>) {
+        if let Some(decryption) = &mut self.decryption {
+            decryption.before(ts_us, &mut |ts_us, piece| flows.decrypted(ts_us, piece, probe));
+        }
+    }
+
+    /// Declares what was decrypted and found no space.
+    fn look_at_decryption(
+        &mut self,
+        watch: &Watch,
+        flows: &mut Flows,
+        probe: &mut Probe<'_>,
+        now_us: i64,
+    ) {
+        let Some(decryption) = &mut self.decryption else { return };
+        let lost = decryption.lost_pieces();
+        if lost > 0 {
+            probe.unseen("uprobes", lost, watch.counted_us, now_us);
+        }
+        if decryption.ends() {
+            decryption.before(now_us, &mut |ts_us, piece| flows.decrypted(ts_us, piece, probe));
+            flows.end_decryption(now_us, probe);
+            let say = self.capture.say;
+            say("the server's process has ended: encrypted sessions of a new one are not read");
+        }
     }
 
     /// Declares the packets that the kernel had no space for, and those of an interface that was
     /// not there.
-    fn look(&mut self, watch: &mut Watch, probe: &mut Probe<'_>, now_us: i64) {
+    fn look(&mut self, watch: &mut Watch, flows: &mut Flows, probe: &mut Probe<'_>, now_us: i64) {
+        self.look_at_decryption(watch, flows, probe, now_us);
         // A kernel that does not answer has no news.
         let counts = self.ring.counts().unwrap_or_default();
         watch.summary.packets += counts.packets;
@@ -251,6 +304,7 @@ impl Watch {
             connections: flows.figures().connections,
             followed: flows.followed() as u64,
             held_bytes: flows.held_bytes() as u64,
+            decrypted_bytes: flows.figures().decrypted_bytes,
             is_there: self.gone_us.is_none(),
             enrich: self.enrich,
             recorded: probe.recorded().clone(),

@@ -70,6 +70,8 @@ pub struct Metrics {
     pub followed: u64,
     /// Memory of these for texts and waiting segments, bytes.
     pub held_bytes: u64,
+    /// Bytes that came decrypted from the server's TLS library.
+    pub decrypted_bytes: u64,
     /// There is an interface of the name.
     pub is_there: bool,
     /// What the server was asked; `None`: it is not asked.
@@ -85,13 +87,14 @@ impl Metrics {
     /// In Prometheus' text format, with the interface as a label.
     pub fn text(&self, interface: &str) -> String {
         let recorded = &self.recorded;
-        let rows: [Row<'_>; 11] = [
+        let rows: [Row<'_>; 12] = [
             ("packets_total", "counter", "Packets of the servers' ports.", self.packets),
             ("dropped_packets_total", "counter", "Packets that the kernel dropped.", self.dropped),
             ("damaged_packets_total", "counter", "Packets with a wrong checksum.", self.damaged),
             ("connections_total", "counter", "Connections.", self.connections),
             ("connections", "gauge", "Connections that are followed now.", self.followed),
             ("held_bytes", "gauge", "Memory for texts and waiting segments.", self.held_bytes),
+            ("decrypted_bytes_total", "counter", "Decrypted bytes.", self.decrypted_bytes),
             ("interface_up", "gauge", "1: there is an interface.", self.is_there.into()),
             ("logins_total", "counter", "Logins that succeeded.", recorded.logins),
             ("refused_logins_total", "counter", "Logins that failed.", recorded.refused),

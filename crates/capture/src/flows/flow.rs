@@ -1,6 +1,7 @@
 //! One connection: its two directions in the order in which they happened.
 
 mod belongs;
+mod decrypted;
 mod unknown;
 
 use std::collections::VecDeque;
@@ -12,6 +13,7 @@ use crate::mysql::session::Session;
 use crate::mysql::{Identity, Limits, Output, Side};
 use crate::tcp::half::{Half, Piece};
 pub use belongs::Belongs;
+use decrypted::Stream;
 
 /// Longest wait for missing bytes, µs: packets may be captured out of order.
 const WAIT_US: i64 = 200_000;
@@ -44,6 +46,8 @@ enum Sort {
     Unknown,
     MySql,
     Other,
+    /// It is one, and its bytes come from the server's TLS library: those of packets are not read.
+    Decrypted,
 }
 
 /// How a connection has ended.
@@ -60,6 +64,7 @@ pub struct Flow {
     number: u32,
     sort: Sort,
     session: Session,
+    stream: Stream,
     halves: [Half; 2],
     /// Sequence number of the client's first segment.
     first_seq: Option<u32>,
@@ -99,6 +104,7 @@ impl Flow {
             number,
             sort: if is_sure { Sort::MySql } else { Sort::Unknown },
             session: Session::new(who, !is_whole, limits),
+            stream: Stream::default(),
             halves: Default::default(),
             first_seq: None,
             held: VecDeque::new(),
@@ -126,7 +132,7 @@ impl Flow {
 
     /// Whether it is certain that it is one to a server.
     pub fn is_to_server(&self) -> bool {
-        self.sort == Sort::MySql
+        matches!(self.sort, Sort::MySql | Sort::Decrypted)
     }
 
     /// Whether there was any data.
@@ -152,7 +158,9 @@ impl Flow {
     pub fn is_over(&self, now_us: i64) -> bool {
         let idle_us = now_us.saturating_sub(self.last_us);
         let is_silent = !self.has_data || self.reset.is_some();
-        (self.end.is_some() && idle_us > ENDED_US) || (is_silent && idle_us > SILENT_US)
+        (self.end.is_some() && idle_us > ENDED_US)
+            || (is_silent && idle_us > SILENT_US)
+            || self.is_stream_over(idle_us)
     }
 
     /// Takes the next segment.
@@ -309,7 +317,7 @@ impl Flow {
             self.hole_since_us = None;
             match self.reset.filter(|(side, seq)| self.halves[*side as usize].is_at(*seq)) {
                 Some((side, _)) => self.close_as(End::Reset(side), out),
-                None if is_ended => self.close(out),
+                None if is_ended => self.close_as(End::Closed, out),
                 None => {}
             }
             return;
@@ -321,7 +329,7 @@ impl Flow {
             return;
         }
         if is_ended {
-            return self.close(out);
+            return self.close_as(End::Closed, out);
         }
         if self.give_up_certain(now_us, out) {
             self.hole_since_us = None;
@@ -408,7 +416,7 @@ impl Flow {
     /// Gives up what is in memory.
     pub fn shed(&mut self, now_us: i64, out: &mut dyn Output) {
         self.give_up_all(now_us, out);
-        if self.sort == Sort::MySql {
+        if self.is_to_server() {
             self.session.shed(now_us, out);
         }
     }
@@ -416,6 +424,7 @@ impl Flow {
     /// It has ended.
     pub fn close(&mut self, out: &mut dyn Output) {
         self.close_as(End::Closed, out);
+        self.end_stream(self.last_us, out);
     }
 
     fn close_as(&mut self, end: End, out: &mut dyn Output) {
@@ -436,12 +445,13 @@ impl Flow {
 
     /// The capture ends.
     pub fn leave(&mut self, out: &mut dyn Output) {
-        if self.end.is_some() {
+        let is_stream_open = self.is_stream_open();
+        if self.end.is_some() && !is_stream_open {
             return;
         }
         self.give_up_all(self.last_us, out);
         self.end = Some(End::Closed);
-        if self.sort == Sort::MySql {
+        if self.sort == Sort::MySql || is_stream_open {
             self.session.leave(self.last_us, out);
         }
     }
@@ -466,7 +476,7 @@ fn pass(
         };
     }
     match (*sort, piece) {
-        (Sort::Other, _) => {}
+        (Sort::Other | Sort::Decrypted, _) => {}
         // A PROXY header: nothing is recorded of it.
         (_, Piece::Bytes(bytes)) => session.data(side, bytes, ts_us, out),
         (_, Piece::Gap(bytes)) => session.gap(side, bytes, ts_us, out),

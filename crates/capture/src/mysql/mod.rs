@@ -192,6 +192,8 @@ pub struct Limits {
     pub command_bytes: usize,
     /// The values of a statement's parameters that are recorded, bytes; 0: none are.
     pub params_bytes: usize,
+    /// Encrypted connections may be decrypted elsewhere; otherwise they are declared at once.
+    pub reads_tls: bool,
 }
 
 impl Default for Limits {
@@ -201,6 +203,7 @@ impl Default for Limits {
             commands: 4096,
             command_bytes: 64 << 20,
             params_bytes: 1 << 10,
+            reads_tls: false,
         }
     }
 }

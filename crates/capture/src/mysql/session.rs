@@ -7,6 +7,7 @@
 mod commands;
 mod lost;
 mod prepared;
+mod tls;
 pub mod unknown;
 
 use std::collections::{HashMap, VecDeque};
@@ -34,6 +35,11 @@ enum Phase {
     Answer,
     /// Authentication, up to OK or a failure.
     Login(Box<Client>),
+    /// Encrypted, and perhaps decrypted elsewhere.
+    Encrypted {
+        /// Since when, µs.
+        since_us: i64,
+    },
     /// Commands and their answers.
     Commands,
     /// Bytes up to the next command that is certain.
@@ -211,7 +217,7 @@ impl Session {
     pub fn data(&mut self, side: Side, bytes: &[u8], ts_us: i64, out: &mut dyn Output) {
         self.begun_us[side as usize].get_or_insert(ts_us);
         match self.phase {
-            Phase::Over => self.skip(bytes.len() as u64, ts_us),
+            Phase::Over | Phase::Encrypted { .. } => self.skip(bytes.len() as u64, ts_us),
             Phase::Lost { .. } => self.look_for_command(side, bytes, ts_us, out),
             Phase::Greeting if side == Side::Client => self.before_greeting(bytes, ts_us, out),
             _ => self.unpack(side, bytes, ts_us, out),
@@ -235,7 +241,7 @@ impl Session {
     }
 
     fn is_skipping(&self) -> bool {
-        matches!(self.phase, Phase::Lost { .. } | Phase::Over)
+        matches!(self.phase, Phase::Lost { .. } | Phase::Over | Phase::Encrypted { .. })
     }
 
     fn unpack(&mut self, side: Side, bytes: &[u8], ts_us: i64, out: &mut dyn Output) {
@@ -378,7 +384,7 @@ impl Session {
 
     fn answer(&mut self, message: &Message<'_>, ts_us: i64, out: &mut dyn Output) {
         match Answer::read(message.bytes, self.server_caps) {
-            Some(Answer::Tls) => self.give_up(Cause::Tls, 0, ts_us, out),
+            Some(Answer::Tls) => self.begin_tls(ts_us, out),
             Some(Answer::Login(login)) if message.is_whole() => {
                 let client = self.take_login(login);
                 self.phase = Phase::Login(Box::new(client));

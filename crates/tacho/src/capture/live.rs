@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{Access, access};
 use signal_hook::consts::{SIGINT, SIGTERM};
-use tacho_capture::live::{Capture, CaptureError as Live};
+use tacho_capture::live::Capture;
 use tacho_capture::metrics::Metrics;
 use tacho_capture::recording::Recording;
 
@@ -31,11 +31,12 @@ pub fn run(args: &CaptureArgs, interface: &str, log: &Path) -> Result<(), Captur
         interface: interface.to_owned(),
         servers: args.server.clone(),
         ring_bytes: usize::try_from(args.ring_size).unwrap_or(usize::MAX),
+        tls_process: args.tls_uprobes,
         budget: args.budget(),
         say: |text| say::problem(text),
     };
-    // The socket needs privileges; nothing after it does.
-    let open = capture.open().map_err(Live::from)?;
+    // The socket and the uprobes need privileges; nothing after them does.
+    let open = capture.open()?;
     give_up_privileges(args, new_user)?;
     std::fs::create_dir_all(&log).map_err(directory)?;
     let log = log.canonicalize().map_err(directory)?;

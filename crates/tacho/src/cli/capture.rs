@@ -1,6 +1,7 @@
 //! `tacho capture`.
 
 use std::net::SocketAddr;
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -113,6 +114,11 @@ pub struct CaptureArgs {
     #[arg(long, value_name = size::NAME, value_parser = size::between(32 << 20, 4 << 30),
           default_value = "64MiB", requires = "interface")]
     pub ring_size: u64,
+
+    /// As root: also read the encrypted sessions of the server with this process id on this host,
+    /// from its OpenSSL
+    #[arg(long, value_name = "N", requires = "log")]
+    pub tls_uprobes: Option<NonZeroU32>,
 
     /// Write counters for Prometheus to this file, every 5 seconds
     #[arg(long, value_name = "FILE", requires = "log")]

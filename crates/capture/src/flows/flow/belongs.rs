@@ -56,8 +56,9 @@ impl Flow {
 
     /// The rest of a connection that continues after its end, or elsewhere: its bytes are counted
     /// from where they ended, if that is known.
-    pub fn rejoined(&self, key: Key, number: u32, limits: Limits) -> Flow {
-        let mut flow = Flow::new(key, number, false, self.sort == Sort::MySql, limits);
+    pub fn rejoined(&mut self, key: Key, number: u32, limits: Limits) -> Flow {
+        let mut flow = Flow::new(key, number, false, self.is_to_server(), limits);
+        flow.take_over(self);
         for (half, end) in flow.halves.iter_mut().zip(self.ends) {
             if let Some(seq) = end {
                 half.begin(seq);

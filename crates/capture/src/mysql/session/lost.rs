@@ -25,7 +25,7 @@ impl Session {
         let since_us = self.last_us[side as usize].unwrap_or(ts_us).min(ts_us);
         self.begun_us[side as usize].get_or_insert(since_us);
         match self.phase {
-            Phase::Over => self.skip(bytes, ts_us),
+            Phase::Over | Phase::Encrypted { .. } => self.skip(bytes, ts_us),
             Phase::Lost { ref mut is_armed } => {
                 *is_armed = false;
                 self.ends = Ends::default();
@@ -54,7 +54,8 @@ impl Session {
 
     /// Bytes of this side were not read. Those of a client may have been `COM_CHANGE_USER`.
     pub(super) fn not_read(&mut self, side: Side) {
-        if side == Side::Client && self.phase != Phase::Over {
+        let is_unread = !matches!(self.phase, Phase::Over | Phase::Encrypted { .. });
+        if side == Side::Client && is_unread {
             self.forget_user();
         }
     }
@@ -185,6 +186,7 @@ impl Session {
     pub(super) fn declare_rest(&mut self, ts_us: i64, out: &mut dyn Output) {
         let (mut bytes, mut since_us) = (self.arrived_bytes(Side::Client), self.since_us(ts_us));
         match self.phase {
+            Phase::Encrypted { since_us } => self.give_up_tls(since_us, ts_us, out),
             Phase::Commands if self.is_trial => {
                 self.skip_queue();
                 self.skip(bytes, ts_us);
