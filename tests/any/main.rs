@@ -3,6 +3,7 @@
 
 mod capture_clients;
 mod capture_enrich;
+mod capture_tls;
 mod crash;
 mod crash_moments;
 mod digests;

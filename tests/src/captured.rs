@@ -61,6 +61,14 @@ impl Capture {
         &self.log
     }
 
+    /// Suspends it, or resumes it.
+    ///
+    /// # Errors
+    /// It has ended.
+    pub fn pause(&self, is_paused: bool) -> Result<()> {
+        self.process.pause(is_paused)
+    }
+
     /// Ends it. Packets that the kernel has not handed over yet are not recorded: wait for the end
     /// of the sessions before.
     ///

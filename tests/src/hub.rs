@@ -46,6 +46,15 @@ impl Process {
         matches!(self.child.try_wait(), Ok(None))
     }
 
+    /// Stops it with SIGSTOP, or continues it with SIGCONT.
+    ///
+    /// # Errors
+    /// It has ended.
+    pub fn pause(&self, is_paused: bool) -> Result<()> {
+        let signal = if is_paused { Signal::STOP } else { Signal::CONT };
+        Ok(kill_process(Pid::from_child(&self.child), signal)?)
+    }
+
     /// Kills it with SIGKILL.
     ///
     /// # Errors

@@ -1,0 +1,180 @@
+//! Zone: outside. Encrypted sessions that `tacho capture --tls-uprobes` reads from the server's
+//! OpenSSL: the records are the same as without TLS, and as those of the plugin.
+//!
+//! Only root may load programs into the kernel, outside of a user namespace.
+
+use std::os::unix::fs::chown;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+use tacho_tests::captured::{Capture, assert_same, run_script, sessions, wait_for_ends};
+use tacho_tests::client::Queryable as _;
+use tacho_tests::recording::Recording;
+use tacho_tests::{leave_out, log, wait};
+use tempfile::TempDir;
+
+const SCRIPT: &str = "
+    CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, v VARCHAR(9000));
+    INSERT INTO t (v) VALUES ('a'), ('b'), ('c');
+    UPDATE t SET v = 'changed' WHERE id < 3;
+    SELECT * FROM t;
+    SELECT nosuch FROM t;
+    SELEKT;
+    SET NAMES latin1;
+    SELECT 'ä';
+    SET NAMES utf8mb4;
+    SELECT 'ä€😀';
+    USE mysql;
+    USE shop;
+    SELECT REPEAT('x', 70000);
+    DROP TABLE t;
+    DO 1;
+";
+
+/// The user that owns no file: the capture becomes it, as owner of the directory of its log.
+const NOBODY: u32 = 65_534;
+
+/// A server with TLS, a capture of its encrypted sessions, and where both have their files.
+struct Scene {
+    server: Recording,
+    capture: Capture,
+    /// Removed at the end.
+    _directory: TempDir,
+}
+
+/// A certificate, and its key.
+fn certificate(directory: &Path) -> (PathBuf, PathBuf) {
+    let (certificate, key) = (directory.join("cert.pem"), directory.join("key.pem"));
+    let output = Command::new("openssl")
+        .args(["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"])
+        .args(["-subj", "/CN=localhost", "-keyout"])
+        .arg(&key)
+        .arg("-out")
+        .arg(&certificate)
+        .output()
+        .expect("openssl");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    (certificate, key)
+}
+
+impl Scene {
+    /// `None`: this machine does not permit it, which is listed as left out.
+    fn new() -> Option<Scene> {
+        if !rustix::process::geteuid().is_root() {
+            leave_out("encrypted sessions are not captured: only root may attach uprobes");
+            return None;
+        }
+        let directory = TempDir::new().expect("a directory");
+        let (certificate, key) = certificate(directory.path());
+        let server = Recording::builder()
+            .option("max-allowed-packet=64M")
+            .option(format!("ssl-cert={}", certificate.display()))
+            .option(format!("ssl-key={}", key.display()))
+            .start()
+            .expect("a server");
+        let mut root = server.connect().expect("a connection");
+        for statement in [
+            "CREATE DATABASE shop",
+            "CREATE USER app@'127.0.0.1' IDENTIFIED BY 'right' REQUIRE SSL",
+            "CREATE USER plain@'127.0.0.1' IDENTIFIED BY ''",
+            "GRANT ALL ON *.* TO app@'127.0.0.1', plain@'127.0.0.1'",
+        ] {
+            root.query_drop(statement).expect(statement);
+        }
+        chown(directory.path(), Some(NOBODY), Some(NOBODY)).expect("as root");
+        let pid = server.pid().expect("a process").to_string();
+        let options = ["--tls-uprobes", &pid, "--ring-size", "32MiB"];
+        match Capture::start_with(server.port(), directory.path(), &options) {
+            Ok(capture) => Some(Scene { server, capture, _directory: directory }),
+            // A container without the privileges.
+            Err(error) if format!("{error:#}").contains("Operation not permitted") => {
+                leave_out(&format!("encrypted sessions are not captured: {error:#}"));
+                None
+            }
+            Err(error) => panic!("{error:#}"),
+        }
+    }
+
+    /// Runs a client with TLS as `app`, or without it as `plain`.
+    fn run(&self, is_encrypted: bool, args: &[&str], script: &str) -> bool {
+        let is_mariadb = self.server.product.is_mariadb();
+        let installation = self.server.installation();
+        let name = if is_mariadb { "mariadb" } else { "mysql" };
+        let program = match is_mariadb {
+            true => PathBuf::from(name),
+            false => installation.program(name).expect("the client"),
+        };
+        let mut client = Command::new(program);
+        client
+            .args(["--no-defaults", "--protocol=tcp", "--host=127.0.0.1", "--force"])
+            .arg(format!("--port={}", self.server.port()))
+            .args(match (is_mariadb, is_encrypted) {
+                (true, true) => ["--ssl", "--user=app", "--password=right"],
+                (true, false) => ["--skip-ssl", "--user=plain", "--password="],
+                (false, true) => ["--ssl-mode=REQUIRED", "--user=app", "--password=right"],
+                (false, false) => ["--ssl-mode=DISABLED", "--user=plain", "--password="],
+            })
+            .args(args);
+        run_script(&mut client, script)
+    }
+}
+
+/// Statements of a user, in their order.
+fn statements<'l>(lines: impl Iterator<Item = &'l Value>, user: &str) -> Vec<(String, String)> {
+    let of = lines.filter(|line| line["event"] == "statement" && line["user"] == user);
+    of.map(|line| (line["command"].to_string(), line["sql"].to_string())).collect()
+}
+
+#[test]
+fn encrypted_sessions_are_recorded_as_others_are() {
+    let Some(mut scene) = Scene::new() else { return };
+    scene.run(true, &["shop"], SCRIPT);
+    scene.run(false, &["shop"], SCRIPT);
+    scene.run(true, &["--compress", "shop"], "SELECT REPEAT('y', 90000);");
+    let long = format!("SELECT LENGTH('{}');", "z".repeat((16 << 20) + 1));
+    assert!(scene.run(true, &["--max-allowed-packet=64M"], &long));
+    let mut ends = 4;
+    // MySQL's plugins do not record the end of a refused login.
+    if scene.server.product.is_mariadb() {
+        assert!(!scene.run(true, &["--password=wrong"], "SELECT 'not sent'"));
+        ends += 1;
+    }
+    wait_for_ends(&scene.server.log_directory(), scene.capture.log(), ends);
+    scene.capture.stop().expect("its end");
+    let captured = sessions(scene.capture.log());
+    assert_same(&sessions(&scene.server.log_directory()), &captured);
+    let encrypted = statements(captured.values().flatten(), "app");
+    let plain = statements(captured.values().flatten(), "plain");
+    assert!(plain.len() > 15, "{plain:?}");
+    assert_eq!(encrypted[..plain.len()], plain);
+    for line in captured.values().flatten() {
+        assert_ne!(line["session"], "partial", "{line}");
+    }
+}
+
+#[test]
+fn what_overflows_is_declared_and_later_statements_are_recorded() {
+    let Some(mut scene) = Scene::new() else { return };
+    scene.capture.pause(true).expect("a running capture");
+    let row = format!("SELECT REPEAT('x', {});\n", 1 << 20);
+    assert!(scene.run(true, &["--max-allowed-packet=64M"], &row.repeat(80)));
+    scene.capture.pause(false).expect("a stopped capture");
+    let lines = || {
+        let mut lines: Vec<Value> = Vec::new();
+        let read = log::read(scene.capture.log(), |_, text| {
+            lines.push(serde_json::from_str(text).expect("JSON"));
+        });
+        read.map_or(Vec::new(), |_| lines)
+    };
+    wait::until("a loss is declared", || {
+        lines().iter().any(|line| line["event"] == "lost" && line["cause"] == "uprobes")
+    });
+    scene.run(true, &["shop"], "SELECT 'later';");
+    wait::until("a later statement is recorded", || {
+        lines().iter().any(|line| line["sql"] == "SELECT 'later'" && line["user"] == "app")
+    });
+    let lost = lines().into_iter().filter(|line| line["cause"] == "uprobes");
+    assert!(lost.map(|line| line["lost_packets"].as_u64().unwrap_or(0)).sum::<u64>() > 0);
+    scene.capture.stop().expect("its end");
+}
