@@ -6,12 +6,12 @@
 //! ```
 //!
 //! The thread of the packets never waits: it takes an answer between blocks of packets, and uses it
-//! when all packets were read that were captured up to half a second after it. What a command has
-//! changed before the answer is known by then, if its packets do not arrive later than that.
+//! when all packets were read that were captured up to half a second after it. The changes of all
+//! commands before the answer are known by then, unless their packets arrive later than that.
 
 pub mod rows;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
@@ -238,8 +238,8 @@ impl Enricher {
         let mut questions = flows.unknown(&self.servers);
         let wanted = |it: &Question| self.has_texts || !it.unknown.only_texts;
         questions.retain(wanted);
-        let unknown = questions.iter().map(|it| (it.number(), ())).collect::<HashMap<_, _>>();
-        self.again.retain(|number, _| unknown.contains_key(number));
+        let unknown = questions.iter().map(Question::number).collect::<HashSet<_>>();
+        self.again.retain(|number, _| unknown.contains(number));
         questions.retain(|it| self.again.get(&it.number()).is_none_or(|again| now >= again.at));
         questions.truncate(QUESTIONS_MAX);
         if questions.is_empty() && now < self.look_at {

@@ -21,7 +21,7 @@ use crate::state::AppState;
 const TIMEOUT: Duration = Duration::from_secs(30);
 /// Rows and bytes of the answers that the hub itself asks for.
 const ROWS_MAX: u64 = 100_000;
-const BYTES_MAX: u64 = 64 << 20;
+pub(super) const BYTES_MAX: u64 = 64 << 20;
 /// Digests that a search for their text may find.
 const DIGESTS_MAX: usize = 20_000;
 

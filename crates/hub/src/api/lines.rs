@@ -7,11 +7,9 @@ use std::io::{self, BufRead as _, BufReader, ErrorKind, Read as _};
 use tacho_replica::ReplicaFile;
 use tacho_ship::protocol::{FileName, Origin};
 
+use super::filter::BYTES_MAX;
 use super::records::Cursor;
 use crate::data::DataDirectory;
-
-/// Bytes of all lines of an answer, as of the rows of one.
-const BYTES_MAX: u64 = 64 << 20;
 
 /// The lines of these records, in the same order, each without its newline.
 ///
@@ -34,19 +32,21 @@ pub fn read(data: &DataDirectory, keys: &[Cursor]) -> io::Result<Vec<String>> {
         let file = ReplicaFile::open(&directory.join(file.to_string()))?;
         places.sort_by_key(|at| keys[*at].offset());
         for at in places {
-            lines[at] = line(&file, keys[at].offset(), rest_bytes)?;
-            rest_bytes -= lines[at].len() as u64;
+            let line = line(&file, keys[at].offset(), rest_bytes)?;
+            let line = line.ok_or(ErrorKind::UnexpectedEof)?;
+            rest_bytes -= line.len() as u64;
+            lines[at] = String::from_utf8(line).map_err(io::Error::other)?;
         }
     }
     Ok(lines)
 }
 
-/// The line that begins there.
-fn line(file: &ReplicaFile, offset: u64, bytes_max: u64) -> io::Result<String> {
+/// The line that begins there, without its newline. `None`: it is too long, or has no end.
+///
+/// # Errors
+/// The file cannot be read.
+pub fn line(file: &ReplicaFile, offset: u64, bytes_max: u64) -> io::Result<Option<Vec<u8>>> {
     let mut line = Vec::new();
     BufReader::new(file.read_from(offset)).take(bytes_max).read_until(b'\n', &mut line)?;
-    if line.pop() != Some(b'\n') {
-        return Err(ErrorKind::UnexpectedEof.into());
-    }
-    String::from_utf8(line).map_err(io::Error::other)
+    Ok((line.pop() == Some(b'\n')).then_some(line))
 }

@@ -1,6 +1,6 @@
 //! `GET /api/v1/records/{server}/{seq}`: one record, its bytes in the replica, and its proof.
 
-use std::io::{self, BufRead as _, BufReader, Read as _};
+use std::io::{self, Read as _};
 use std::path::Path as FilePath;
 
 use axum::Json;
@@ -19,6 +19,7 @@ use tacho_store::ColumnKind;
 
 use super::ApiError;
 use super::filter::Filter;
+use super::lines;
 use super::records::{to_json, value};
 use crate::state::AppState;
 use crate::verification::root_of;
@@ -96,17 +97,11 @@ fn is_damaged(error: &io::Error) -> bool {
 
 /// The line as it is in the replica, without its newline. `None`: it is too long, or damaged.
 fn read_line(path: &FilePath, offset: u64) -> io::Result<Option<String>> {
-    let mut line = Vec::new();
-    let read = ReplicaFile::open(path).and_then(|file| {
-        let file = BufReader::new(file.into_reader(offset));
-        file.take(LINE_BYTES_MAX).read_until(b'\n', &mut line)
-    });
+    let read = ReplicaFile::open(path).and_then(|file| lines::line(&file, offset, LINE_BYTES_MAX));
     match read {
-        Err(error) if is_damaged(&error) => return Ok(None),
-        read => read?,
-    };
-    let is_whole = line.pop() == Some(b'\n');
-    Ok(is_whole.then(|| String::from_utf8_lossy(&line).into_owned()))
+        Err(error) if is_damaged(&error) => Ok(None),
+        read => Ok(read?.map(|line| String::from_utf8_lossy(&line).into_owned())),
+    }
 }
 
 /// The frame that covers a line, and the checkpoint that covers the frame.

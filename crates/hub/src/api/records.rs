@@ -51,18 +51,15 @@ impl Cursor {
     }
 
     fn of(row: &[Value]) -> Result<Self, ApiError> {
-        let at = |kind| value(row, kind);
-        let read = || {
-            Some(Self(
-                at(ColumnKind::Field(Field::ts)).as_i64()?,
-                at(ColumnKind::Server).as_str()?.to_owned(),
-                at(ColumnKind::Field(Field::seq)).as_u64().unwrap_or(0),
-                u32::try_from(at(ColumnKind::Generation).as_u64()?).ok()?,
-                at(ColumnKind::File).as_str()?.to_owned(),
-                at(ColumnKind::Offset).as_u64()?,
-            ))
-        };
-        read().ok_or_else(|| ApiError::internal(&"a row without its key"))
+        let key = [
+            ColumnKind::Field(Field::ts),
+            ColumnKind::Server,
+            ColumnKind::Field(Field::seq),
+            ColumnKind::Generation,
+            ColumnKind::File,
+            ColumnKind::Offset,
+        ];
+        Ok(Self::of_key(&key.map(|kind| value(row, kind).clone()))?.0)
     }
 
     /// From a row of [`KEY_COLUMNS`], and whether it has a number.
@@ -241,24 +238,10 @@ async fn find(
             let request = filter.request_of(sql, first_us, last_us.saturating_add(1));
             Request { max_rows: rest, ..request }
         };
-        // Callers who may not see statements get the columns of their view.
-        if filter.view.columns.is_none() {
-            let keys = index.fetch(filter.snapshot.clone(), request(KEY_COLUMNS)).await?.rows;
-            if let Some(lines) = read_lines(state, keys).await? {
-                found.extend(lines);
-                if found.len() as u64 >= wanted {
-                    break;
-                }
-                cursor = None;
-                continue;
-            }
-        }
-        let answer = index.fetch(filter.snapshot.clone(), request("*")).await?;
-        let count = answer.rows.len() as u64;
-        let keys = answer.rows.iter().map(|row| Cursor::of(row)).collect::<Result<Vec<_>, _>>()?;
-        let records = to_json(index, filter, answer.rows)?;
-        found.extend(keys.into_iter().zip(records).map(|(key, json)| Found { key, json }));
-        if answer.is_truncated && count < rest {
+        let (records, is_truncated) = read(state, filter, request).await?;
+        let count = records.len() as u64;
+        found.extend(records);
+        if is_truncated && count < rest {
             // Very long statements: fewer records than asked for, and a cursor.
             break;
         }
@@ -268,6 +251,28 @@ async fn find(
         cursor = None;
     }
     Ok(found)
+}
+
+/// The records that `request` finds with some columns, and whether some were left out.
+async fn read(
+    state: &AppState,
+    filter: &Filter,
+    request: impl Fn(&str) -> Request,
+) -> Result<(Vec<Found>, bool), ApiError> {
+    let index = &state.index;
+    let (of_keys, of_all) = (request(KEY_COLUMNS), request("*"));
+    // Callers who may not see statements get the columns of their view.
+    if filter.view.columns.is_none() {
+        let keys = index.fetch(filter.snapshot.clone(), of_keys).await?;
+        if let Some(found) = read_lines(state, keys.rows).await? {
+            return Ok((found, keys.is_truncated));
+        }
+    }
+    let answer = index.fetch(filter.snapshot.clone(), of_all).await?;
+    let keys = answer.rows.iter().map(|row| Cursor::of(row)).collect::<Result<Vec<_>, _>>()?;
+    let records = to_json(index, filter, answer.rows)?.into_iter();
+    let found = keys.into_iter().zip(records).map(|(key, json)| Found { key, json });
+    Ok((found.collect(), answer.is_truncated))
 }
 
 /// The records of rows of [`KEY_COLUMNS`], from the replica. `None`: some have to be read from the
