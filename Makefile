@@ -22,15 +22,13 @@ STEP := scripts/steps.sh run
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help build build-mysql run demo test test-all check-deep test-this lane-crates lane-servers test-server test-mysql test-mtr test-pauses test-asan setup-mysql ui ui-check ui-test deb test-deb lint deny site bench bench-hub fuzz crash loom proof miri install uninstall clean cargo setup-run setup-test setup-bench
+.PHONY: help build build-mysql run demo test test-all check-deep test-this test-server test-mysql test-mtr test-pauses test-asan setup-mysql ui ui-check ui-test deb test-deb lint deny site bench bench-hub fuzz crash loom proof miri install uninstall clean cargo setup-run setup-test setup-bench
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
 
 build: setup-run ## Build plugin, command and hub into build/ (SERVER=mysql-9.7: the component)
-	cargo build --release -p tacho
-	install -D -m 755 "$(CARGO_TARGET_DIR)/release/tacho" build/bin/tacho
-	scripts/build-hub.sh
+	scripts/build-programs.sh release
 	$(if $(filter capture,$(FAMILY)),,scripts/build-$(FAMILY).sh $(SERVER))
 	@scripts/crate-cache.py save
 
@@ -49,45 +47,65 @@ demo: build ## Show the web UI with a day of traffic of several servers (ARGS='-
 	cargo run --release -p tacho-tests --bin tacho-demo -- $(ARGS)
 
 ifeq ($(SERVER),mariadb)
+# The tests of the crates need unoptimised programs anyway, and optimised ones take ten minutes.
 test: PASS = smoke
-test: test-this ## Run the tests that protect the promises (SERVER=mysql-9.7: all of that one)
+test: export TACHO_BIN = $(CURDIR)/build/bin-dev
+test: setup-test test-this ## Run the tests that protect the promises (SERVER=mysql-9.7: all of that one)
 
 test-all: PASS = all
+# Of the build itself, not of the product.
+test-all: MORE_STEPS = clones
 test-all: export TACHO_ALL_SERVERS = 1
-test-all: test-this ## Run all tests, with all servers
+test-all: setup-test build test-this ## Run all tests, with all servers
 
-# One core is idle while a test waits for its server: two lanes, with the binaries of both built
-# before, because cargo locks its directory while it builds.
-test-this: setup-test build
+# The longest first: two at a time, and none that is long is left for the end. All is built before
+# the tests, because cargo locks its directory while it builds.
+STEPS := crates mariadb mysql-9.7 instructions mysql-8.0 mariadb-11.8 loom figures proof mtr install \
+	harness examples detector plugin-symbols
+test-this: setup-test
 	@scripts/left-out.sh begin
 	@scripts/steps.sh begin
-	@$(STEP) compile cargo test --workspace --exclude tacho-tidy --no-run
-	@$(MAKE) --no-print-directory -j2 PASS=$(PASS) lane-crates lane-servers
+	@$(MAKE) --no-print-directory -j2 step-compile step-plugin
+	@$(MAKE) --no-print-directory -j2 PASS=$(PASS) $(addprefix step-,$(STEPS) $(MORE_STEPS))
 	@scripts/crate-cache.py save
 	@scripts/left-out.sh show
 	@scripts/steps.sh show
 
-lane-crates:
-	@$(STEP) plugin-symbols scripts/plugin-symbols.sh
-	@$(STEP) install scripts/test-install.sh
+step-compile:
+	@$(STEP) compile scripts/build-programs.sh tests
+step-plugin:
+	@$(STEP) plugin scripts/build-mariadb.sh
+
+step-crates:
 	@# They mostly wait for processes.
 	@RUST_TEST_THREADS=4 $(STEP) crates cargo test --workspace --exclude tacho-tests \
 		--exclude tacho-tidy --no-fail-fast
+step-harness:
 	@$(STEP) harness cargo test -p tacho-tests --lib --bins
+step-examples:
 	@$(STEP) examples cargo test -p tacho-tests --doc
-	@$(STEP) clones scripts/test-clones.sh
-	@$(STEP) proof scripts/proof.sh --self-test
-	@$(STEP) detector tests/preload/self_test.sh
-	@$(STEP) loom scripts/loom.sh
-
-lane-servers:
-	@$(STEP) instructions scripts/instructions.py
-	@$(STEP) figures adapters/mariadb/tests/figures/run.py kinds quick
+step-mariadb:
 	@$(STEP) mariadb scripts/test-server.sh mariadb $(if $(filter all,$(PASS)),all,usual)
+step-mariadb-11.8 step-mysql-9.7 step-mysql-8.0: step-%:
+	@TACHO_PASS=$(PASS) $(STEP) $* scripts/test-release.sh $*
+step-mtr:
 	@$(STEP) mtr scripts/mtr.sh
-	@TACHO_PASS=$(PASS) $(STEP) mariadb-11.8 scripts/test-release.sh mariadb-11.8
-	@TACHO_PASS=$(PASS) $(STEP) mysql-9.7 scripts/test-release.sh mysql-9.7
-	@TACHO_PASS=$(PASS) $(STEP) mysql-8.0 scripts/test-release.sh mysql-8.0
+step-instructions:
+	@$(STEP) instructions scripts/instructions.py
+step-figures:
+	@$(STEP) figures adapters/mariadb/tests/figures/run.py kinds quick
+step-install:
+	@$(STEP) install scripts/test-install.sh
+step-plugin-symbols:
+	@$(STEP) plugin-symbols scripts/plugin-symbols.sh
+step-proof:
+	@$(STEP) proof scripts/proof.sh --self-test
+step-loom:
+	@$(STEP) loom scripts/loom.sh
+step-detector:
+	@$(STEP) detector tests/preload/self_test.sh
+step-clones:
+	@$(STEP) clones scripts/test-clones.sh
 else ifeq ($(FAMILY),mysql)
 test test-all: setup-test build
 	TACHO_ALL_SERVERS=1 scripts/test-release.sh $(SERVER)

@@ -103,7 +103,7 @@ copy() {
 
 install_all() {
     local file plugins list zsh=site-functions
-    for file in "$library" build/bin/tacho; do
+    for file in "$library" "$bin/tacho"; do
         [ -f "$file" ] || fail "$file is not built; run make build SERVER=$release first"
     done
     plugins=$(plugin_directory)

@@ -65,7 +65,7 @@ server_audit_suite() {
     run --suite=plugins --mysqld=--plugin-dir="$TACHO_PLUGIN_DIR" --mysqld=--plugin-load-add=tacho \
         --mysqld=--tacho-directory="$work/log" --mysqld=--tacho-signing-key-file="$work/log.key" \
         --mysqld=--tacho-tables=ON --mysqld=--tacho-arena-bytes=8M "${tests[@]}"
-    build/bin/tacho convert --format csv --output "$work/log.csv" "$work/log"
+    "${TACHO_BIN:-build/bin}/tacho" convert --format csv --output "$work/log.csv" "$work/log"
     scripts/mtr-server-audit.py "$work/log.csv" \
         "$mtr"/suite/plugins/r/server_audit{,_query_id}.result
 }

@@ -2,6 +2,9 @@
 # be installed. The current directory is that of the repository.
 # shellcheck shell=bash
 
+# The directory of the commands; the tests of the crates have others.
+bin=${TACHO_BIN:-build/bin}
+
 # strip_file FILE: removes the symbols that are not needed at run time. The files in build/ keep them
 # for debuggers; the exports of a library stay in .dynsym.
 strip_file() { strip --strip-unneeded --remove-section=.comment --remove-section=.note "$1"; }
@@ -12,7 +15,7 @@ placed() { sed "s#/usr/bin/tacho#$1/bin/tacho#g; s#/usr/share/#$1/share/#g"; }
 # stage_manual COMMAND SHARE PREFIX ZSH: manual pages and completions.
 stage_manual() {
     local command=$1 share=$2 prefix=$3 zsh=$4 file shell
-    build/bin/"$command" man --output "$share/man/man1"
+    "$bin/$command" man --output "$share/man/man1"
     for file in "$share"/man/man1/tacho*.1; do
         placed "$prefix" <"$file" | gzip -9n >"$file.gz"
         rm "$file"
@@ -20,7 +23,7 @@ stage_manual() {
     for shell in "bash:bash-completion/completions/$command" "zsh:zsh/$zsh/_$command" \
         "fish:fish/vendor_completions.d/$command.fish"; do
         install -d "$(dirname "$share/${shell#*:}")"
-        build/bin/"$command" completions "${shell%%:*}" >"$share/${shell#*:}"
+        "$bin/$command" completions "${shell%%:*}" >"$share/${shell#*:}"
     done
 }
 
@@ -29,7 +32,7 @@ stage_manual() {
 stage_command() {
     local root=$1 prefix=$2 zsh=$3
     local share=$root$prefix/share file
-    install -D -m 755 build/bin/tacho "$root$prefix/bin/tacho"
+    install -D -m 755 "$bin/tacho" "$root$prefix/bin/tacho"
     strip_file "$root$prefix/bin/tacho"
 
     # Not enabled by default.
@@ -56,9 +59,9 @@ stage_documents() {
 # stage_hub ROOT PREFIX ZSH: the hub, the library that it loads, its unit, manual and guides.
 stage_hub() {
     local root=$1 prefix=$2 zsh=$3
-    install -D -m 755 build/bin/tacho-hub "$root$prefix/bin/tacho-hub"
+    install -D -m 755 "$bin/tacho-hub" "$root$prefix/bin/tacho-hub"
     strip_file "$root$prefix/bin/tacho-hub"
-    stage_library build/bin/libduckdb.so "$root" "$prefix/lib/tachograph"
+    stage_library "$bin/libduckdb.so" "$root" "$prefix/lib/tachograph"
     stage_manual tacho-hub "$root$prefix/share" "$prefix" "$zsh"
     install -d "$root$prefix/lib/systemd/system"
     placed "$prefix" <packaging/tacho-hub.service >"$root$prefix/lib/systemd/system/tacho-hub.service"

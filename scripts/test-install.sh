@@ -45,7 +45,7 @@ diff <(files) <(LC_ALL=C sort - <(echo /usr/bin/other) <"$root/usr/share/tacho/i
     fail "the list of the files is wrong"
 
 # Stripped, except for the symbols that the server looks up; the build keeps its symbols.
-for pair in "build/bin/tacho:$root/usr/bin/tacho" "build/$release/$library:$installed"; do
+for pair in "${TACHO_BIN:-build/bin}/tacho:$root/usr/bin/tacho" "build/$release/$library:$installed"; do
     built=${pair%%:*} file=${pair#*:}
     ! readelf -SW "$file" | grep -q '\.symtab\|\.debug_info' || fail "$file is not stripped"
     readelf -SW "$built" | grep -q '\.symtab' || fail "$built has lost its symbols"

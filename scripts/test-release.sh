@@ -5,6 +5,7 @@
 #
 #   TACHO_PASS=smoke          the short pass of scripts/test-server.sh (all)
 #   TACHO_FEATURES=pauses     for scripts/test-pauses.sh
+#   TACHO_BIN                 a directory with programs that are built already (build/bin, built anew)
 #   TACHO_ALL_SERVERS=1       fail if a server cannot be fetched. By default its tests are left out
 #                             and scripts/left-out.sh lists it: the suites that 11.8 and 9.7 come
 #                             from move, and 8.0 is fetched by Maven
@@ -38,8 +39,10 @@ test_release() {
     "scripts/build-$family.sh" "$release"
     scripts/plugin-symbols.sh "$release"
     # The bench's and the profiler's tests run the command as it is built.
-    cargo build --release -p tacho ${TACHO_FEATURES:+--features "$TACHO_FEATURES"}
-    install -D -m 755 "${CARGO_TARGET_DIR:-target}/release/tacho" build/bin/tacho
+    if [ -z "${TACHO_BIN:-}" ]; then
+        cargo build --release -p tacho ${TACHO_FEATURES:+--features "$TACHO_FEATURES"}
+        install -D -m 755 "${CARGO_TARGET_DIR:-target}/release/tacho" build/bin/tacho
+    fi
     [ "$family" = mariadb ] || scripts/test-install.sh "$release"
     # Counted on the others; here it takes three minutes more, and passes, too.
     [ "$release" != mysql-8.0 ] || skipped=(--skip instructions_are_counted)

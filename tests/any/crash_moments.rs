@@ -18,9 +18,9 @@ use tacho_recorder::arena_file::ArenaFile;
 use tacho_recorder::control::{Control, Status};
 use tacho_recorder::recover::{self, Recovered};
 use tacho_recorder::writer::Writer;
-use tacho_tests::build_directory;
 use tacho_tests::client::{self, Conn, Queryable};
 use tacho_tests::log;
+use tacho_tests::program;
 use tacho_tests::wait;
 
 /// Everything stays in the arena for as long as it fits.
@@ -312,10 +312,7 @@ fn the_command_recovers_without_a_server() {
     let running = start_load(&scene, "command");
     scene.kill_under_load(&running, 500);
     let tally = running.stop().expect("a tally");
-    let recover = Command::new(build_directory().join("bin/tacho"))
-        .arg("recover")
-        .arg(scene.log_directory())
-        .status();
+    let recover = Command::new(program("tacho")).arg("recover").arg(scene.log_directory()).status();
     assert!(recover.expect("the command is built").success());
     assert_eq!(scene.arena_files(), Vec::<PathBuf>::new(), "arenas are left");
     let recovered = crate::scene::check(&scene.log_directory(), &tally, "command");

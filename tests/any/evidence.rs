@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use serde_json::Value;
-use tacho_tests::build_directory;
 use tacho_tests::client::Queryable as _;
 use tacho_tests::hub::Hub;
 use tacho_tests::recording::Recording;
@@ -14,8 +13,8 @@ use tacho_tests::wait;
 
 const ROWS: u64 = 300;
 
-fn program(name: &str) -> Command {
-    Command::new(build_directory().join("bin").join(name))
+fn command(name: &str) -> Command {
+    Command::new(tacho_tests::program(name))
 }
 
 fn text(output: &Output) -> String {
@@ -44,7 +43,7 @@ impl Evidence {
 
     /// The exit code and the result of `tacho verify`.
     fn verify(&self, name: &str, options: &[&str]) -> (Option<i32>, Value) {
-        let mut command = program("tacho");
+        let mut command = command("tacho");
         command.arg("verify").arg(self.path(name)).args(["--format", "json"]).args(options);
         let output = command.output().expect("the command is built");
         let answer = serde_json::from_slice(&output.stdout);
@@ -56,7 +55,7 @@ impl Evidence {
     }
 
     fn export(&self, hub: &Hub, name: &str, options: &[&str]) {
-        let mut command = program("tacho-hub");
+        let mut command = command("tacho-hub");
         command.arg("export").arg("--data").arg(hub.data()).args(options);
         let output = command.arg("--output").arg(self.path(name)).output().expect("runs");
         assert!(output.status.success(), "{}", text(&output));
@@ -121,7 +120,7 @@ fn a_bundle_of_a_real_log_proves_its_records_and_no_change_passes() {
 fn keys_are_required(evidence: &Evidence) {
     let other = tempfile::tempdir().expect("a directory");
     let path = other.path().join("key");
-    let made = program("tacho").arg("keygen").arg("--output").arg(&path).output().expect("runs");
+    let made = command("tacho").arg("keygen").arg("--output").arg(&path).output().expect("runs");
     let wrong = String::from_utf8(made.stdout).expect("a key").trim().to_owned();
     let (root, hub) = (&*evidence.root, &*evidence.hub);
     let code = |options: &[&str]| evidence.verify("one.tar", options).0;
@@ -129,9 +128,9 @@ fn keys_are_required(evidence: &Evidence) {
     assert_eq!(code(&["--hub-key", hub]), Some(0));
     assert_eq!(code(&["--key", &wrong, "--hub-key", hub]), Some(16));
     assert_eq!(code(&["--key", root, "--hub-key", &wrong]), Some(16));
-    let without = program("tacho").arg("verify").arg(evidence.path("one.tar")).output();
+    let without = command("tacho").arg("verify").arg(evidence.path("one.tar")).output();
     assert_eq!(without.expect("runs").status.code(), Some(2));
-    let plain = program("tacho")
+    let plain = command("tacho")
         .arg("verify")
         .arg(evidence.path("one.tar"))
         .args(["--key", root])

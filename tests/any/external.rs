@@ -18,7 +18,7 @@ use tacho_chain::verify::State;
 use tacho_tests::client::{self, Queryable as _};
 use tacho_tests::product::Product;
 use tacho_tests::tagged::Running;
-use tacho_tests::{build_directory, log, sealed, wait};
+use tacho_tests::{log, program, sealed, wait};
 
 /// `tacho recorder` of a scene.
 struct Recorder {
@@ -30,7 +30,7 @@ impl Recorder {
     fn start(scene: &Scene) -> Recorder {
         let said = scene.arenas.join("recorder.log");
         let stderr = File::options().create(true).append(true).open(&said).expect("a file");
-        let child = Command::new(build_directory().join("bin/tacho"))
+        let child = Command::new(program("tacho"))
             .args(["recorder"])
             .arg(scene.log_directory())
             .arg("--arena-directory")

@@ -12,10 +12,10 @@ use tacho_chain::key::VerifierKey;
 use tacho_chain::verify::State;
 use tacho_tests::client::{self, Queryable as _};
 use tacho_tests::recording::Recording;
-use tacho_tests::{build_directory, log, sealed, wait};
+use tacho_tests::{log, program, sealed, wait};
 
 fn tacho() -> Command {
-    let mut command = Command::new(build_directory().join("bin/tacho"));
+    let mut command = Command::new(program("tacho"));
     command.stdin(Stdio::null());
     command
 }

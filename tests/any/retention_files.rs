@@ -14,7 +14,7 @@ use tacho_tests::log::{bytes, file_names};
 use tacho_tests::recorded::{self, text};
 use tacho_tests::recording::Recording;
 use tacho_tests::sealed::{assert_state, check};
-use tacho_tests::{build_directory, wait};
+use tacho_tests::{program, wait};
 
 /// Names of the log files, oldest first.
 fn names(log: &Path) -> BTreeSet<String> {
@@ -79,7 +79,7 @@ fn as_many_closed_files_stay_under_load_as_are_set() {
     assert_state(&report, State::Ok);
     assert_eq!(report.removed_files, before);
     assert_eq!(report.removed_by.get(&RemovalReason::Count), Some(&before));
-    let mut command = Command::new(build_directory().join("bin/tacho"));
+    let mut command = Command::new(program("tacho"));
     let output = command.arg("verify").arg(&log).args(["--key", &key.to_string()]).output();
     let said = String::from_utf8(output.expect("the command is built").stdout).expect("UTF-8");
     let counted = format!("{before} files removed with a tombstone ({before} by count)");

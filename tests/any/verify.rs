@@ -7,8 +7,8 @@ use std::process::{Command, Stdio};
 
 use tacho_chain::key::VerifierKey;
 use tacho_chain::verify::State;
-use tacho_tests::build_directory;
 use tacho_tests::client::{self, Queryable as _};
+use tacho_tests::program;
 use tacho_tests::recording::Recording;
 use tacho_tests::sealed::{assert_state, check};
 use tacho_tests::wait;
@@ -28,7 +28,7 @@ fn key_in_log(log: &Path) -> VerifierKey {
 
 /// The exit code of `tacho verify` (`docs/guide/verify.md`).
 fn verify(log: &Path, key: &VerifierKey) -> Option<i32> {
-    let mut command = Command::new(build_directory().join("bin/tacho"));
+    let mut command = Command::new(program("tacho"));
     command.arg("verify").arg(log).args(["--key", &key.to_string()]).stdout(Stdio::null());
     command.status().expect("the command is built").code()
 }

@@ -11,8 +11,8 @@ use tacho_tests::benched::{
     self, BLOCK_OF_ROUNDS, State, counted, differences, directory, lines, of_type, run, text,
     wait_for_blocks,
 };
-use tacho_tests::build_directory;
 use tacho_tests::client::{Conn, Queryable};
+use tacho_tests::program;
 use tacho_tests::server::{self, TestServer};
 
 /// As [`benched::bench`], with the server that the tests are about.
@@ -245,7 +245,7 @@ fn a_bench_that_fails_leaves_earlier_results_alone() {
     for path in &results {
         fs::write(path, "of an earlier run\n").expect("writes");
     }
-    let mut command = Command::new(build_directory().join("bin/tacho"));
+    let mut command = Command::new(program("tacho"));
     command.args(["bench", "--quick", "--directory", "/nonexistent/directory", "--output"]);
     command.arg(directory.join("out"));
     let output = run(command);

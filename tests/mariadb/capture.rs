@@ -14,7 +14,7 @@ use tacho_tests::charsets;
 use tacho_tests::client::Queryable as _;
 use tacho_tests::recording::Recording;
 use tacho_tests::sysbench::Sysbench;
-use tacho_tests::{build_directory, namespace, source_root, unused_directory};
+use tacho_tests::{namespace, program, source_root, unused_directory};
 
 /// Statements for the client `mariadb`. Errors are part of it.
 const SCRIPT: &str = "
@@ -138,7 +138,7 @@ fn tshark_shows_the_commands_that_a_capture_records() {
     let file = packets.stop_after(2 + 2 * SYSBENCH_SESSIONS).expect("its end");
     let output = Command::new(source_root().join("tests/clients/against_tshark.py"))
         .args(["--port", &port.to_string(), "--tacho"])
-        .arg(build_directory().join("bin/tacho"))
+        .arg(program("tacho"))
         .arg(file)
         .output()
         .expect("against_tshark.py");

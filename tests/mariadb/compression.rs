@@ -9,14 +9,14 @@ use std::process::{Command, Output};
 use tacho_tests::client::{self, Conn, Queryable as _};
 use tacho_tests::log::file_names as names;
 use tacho_tests::server::TestServer;
-use tacho_tests::{build_directory, wait};
+use tacho_tests::{program, wait};
 
 fn number(conn: &mut Conn, name: &str) -> u64 {
     client::status_number(conn, name).expect("a number")
 }
 
 fn tacho(arguments: &[&str]) -> Output {
-    Command::new(build_directory().join("bin/tacho")).args(arguments).output().expect("it runs")
+    Command::new(program("tacho")).args(arguments).output().expect("it runs")
 }
 
 /// All lines of the log. Fails if one is missing, double or unreadable.

@@ -9,7 +9,7 @@ use std::process::{Command, Output};
 use tacho_tests::client::{self, Conn, Queryable as _};
 use tacho_tests::log::file_names as names;
 use tacho_tests::server::TestServer;
-use tacho_tests::{build_directory, wait};
+use tacho_tests::{build_directory, program, wait};
 
 const INSTALL: &str = "INSTALL PLUGIN tacho SONAME 'tacho'";
 
@@ -30,7 +30,7 @@ fn run(program: impl AsRef<Path>, arguments: &[&str]) -> Output {
 }
 
 fn tacho(arguments: &[&str]) -> Output {
-    run(build_directory().join("bin/tacho"), arguments)
+    run(program("tacho"), arguments)
 }
 
 fn stdout(output: &Output) -> String {

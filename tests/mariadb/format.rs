@@ -16,7 +16,7 @@ use tacho_tests::log::bytes;
 use tacho_tests::sealed::{assert_state, check};
 use tacho_tests::server::{Builder, TestServer};
 use tacho_tests::tagged::{self, Load};
-use tacho_tests::{build_directory, wait};
+use tacho_tests::{program, wait};
 
 /// The setting, the ending of the files, and the name of the format for `tacho convert`.
 type Format = [&'static str; 3];
@@ -58,7 +58,7 @@ fn stems(log: &Path, ending: &str) -> BTreeSet<String> {
 }
 
 fn tacho(arguments: &[&str]) -> Output {
-    Command::new(build_directory().join("bin/tacho")).args(arguments).output().expect("it runs")
+    Command::new(program("tacho")).args(arguments).output().expect("it runs")
 }
 
 /// The output of `tacho convert` for a log, or for one of its files.

@@ -10,7 +10,7 @@ use tacho_format::Format;
 use tacho_tests::client::{self, Queryable as _};
 use tacho_tests::raw::{Login, Raw, com};
 use tacho_tests::server::{self, TestServer, installation};
-use tacho_tests::{build_directory, converted};
+use tacho_tests::{converted, program};
 
 /// Statements of sessions, from a recorded user and from one that may be excluded.
 const STATEMENTS: &[&str] = &[
@@ -56,7 +56,7 @@ const SETUP: &[&str] = &[
 ];
 
 fn tacho(arguments: &[&str]) -> Output {
-    let mut command = Command::new(build_directory().join("bin/tacho"));
+    let mut command = Command::new(program("tacho"));
     command.args(arguments).env_remove("MYSQL_PWD").output().expect("build/bin/tacho: make build")
 }
 

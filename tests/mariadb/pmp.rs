@@ -14,11 +14,11 @@ use tacho_pmp::processlist::SqlStates;
 use tacho_pmp::sampler::{Sampler, StopPolicy};
 use tacho_pmp::verdict::{Finding, Patterns};
 use tacho_tests::arena::Arena;
-use tacho_tests::build_directory;
 use tacho_tests::client::Queryable;
 use tacho_tests::crowd::Crowd;
 use tacho_tests::disk::{Disk, FAILED_WRITES};
 use tacho_tests::find::find;
+use tacho_tests::program;
 use tacho_tests::server::{TestServer, installation};
 use tacho_tests::wait;
 
@@ -162,7 +162,7 @@ fn back_pressure_is_found_and_the_writer_is_idle() {
 
 /// The built command.
 fn tacho_pmp(arguments: &[&str]) -> Command {
-    let mut command = Command::new(build_directory().join("bin/tacho"));
+    let mut command = Command::new(program("tacho"));
     command.arg("pmp").args(arguments).env("HOME", "/nonexistent").stdin(Stdio::null());
     command
 }

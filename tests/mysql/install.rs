@@ -17,7 +17,7 @@ use tacho_tests::mysql_server::{
     uninstall,
 };
 use tacho_tests::recorded::{self, Line};
-use tacho_tests::{build_directory, sealed, source_root, wait};
+use tacho_tests::{program, sealed, source_root, wait};
 
 /// `ER_SCHEMA_DIR_EXISTS`, `ER_OPTION_PREVENTS_STATEMENT`.
 const DIRECTORY_EXISTS: u16 = 3678;
@@ -346,7 +346,7 @@ fn make_install_installs_the_build_for_the_server() {
     let bytes = |path: &Path| fs::metadata(path).expect("a file").len();
     assert!(bytes(&plugins.join(library_name())) < bytes(&library()));
     let command = place.path().join("bin/tacho");
-    assert!(bytes(&command) < bytes(&build_directory().join("bin/tacho")));
+    assert!(bytes(&command) < bytes(&program("tacho")));
 }
 
 mod v80 {

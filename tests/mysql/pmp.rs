@@ -14,7 +14,7 @@ use tacho_tests::disk::Disk;
 use tacho_tests::find::find;
 use tacho_tests::mysql_rewriting::install_servers_own;
 use tacho_tests::mysql_server::{self, Builder, MySql, install, named};
-use tacho_tests::{build_directory, wait};
+use tacho_tests::{program, wait};
 
 #[test]
 fn the_mutexes_of_the_logs_are_found() {
@@ -130,7 +130,7 @@ fn back_pressure_is_found() {
 fn the_command_has_the_functions_and_the_server_states() {
     let server = MySql::builder().option("general-log=1").start().expect("a server");
     let crowd = Crowd::start(&server, 16, "DO 1");
-    let out = Command::new(build_directory().join("bin/tacho"))
+    let out = Command::new(program("tacho"))
         .arg("pmp")
         .arg("--socket")
         .arg(server.socket())

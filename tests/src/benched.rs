@@ -9,7 +9,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use crate::client::{Conn, Queryable as _};
-use crate::{build_directory, wait};
+use crate::{program, wait};
 
 /// Long enough for several rounds of tacho's writer, whose results appear in a status variable some
 /// time later: for tests of what a method has written in a block.
@@ -32,7 +32,7 @@ pub fn bench(directory: &Path, arguments: &[&str]) -> Command {
 
 /// The same with blocks of this length.
 pub fn bench_with_blocks(directory: &Path, block: &str, arguments: &[&str]) -> Command {
-    let mut command = Command::new(build_directory().join("bin/tacho"));
+    let mut command = Command::new(program("tacho"));
     command
         .arg("bench")
         .arg("--directory")
@@ -51,7 +51,7 @@ pub fn bench_with_blocks(directory: &Path, block: &str, arguments: &[&str]) -> C
 
 /// The command that counts instructions: without the options of a load, because it has its own.
 pub fn instructions(directory: &Path) -> Command {
-    let mut command = Command::new(build_directory().join("bin/tacho"));
+    let mut command = Command::new(program("tacho"));
     command
         .args(["bench", "--instructions", "--method", "tacho", "--directory"])
         .arg(directory)

@@ -15,7 +15,7 @@ use tacho_sandbox::client::{Address, Login};
 
 use crate::hub::Process;
 use crate::sysbench::Sysbench;
-use crate::{build_directory, log, wait};
+use crate::{log, program, wait};
 
 /// The address of all clients: they are on this machine.
 const CLIENT: &str = "127.0.0.1";
@@ -132,7 +132,7 @@ impl PacketFile {
 }
 
 fn tacho() -> Command {
-    let mut command = Command::new(build_directory().join("bin/tacho"));
+    let mut command = Command::new(program("tacho"));
     command.arg("capture");
     command
 }

@@ -17,7 +17,7 @@ use serde_json::Value;
 
 use crate::log::{Line, TagCounter};
 use crate::verdict::TagCounts;
-use crate::{build_directory, wait};
+use crate::{program, wait};
 
 /// Longest time for one request.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
@@ -102,7 +102,7 @@ impl Drop for Process {
 }
 
 fn hub_command() -> Command {
-    Command::new(build_directory().join("bin/tacho-hub"))
+    Command::new(program("tacho-hub"))
 }
 
 /// The rest of the line that a hub prints, from a mark on.
@@ -306,7 +306,7 @@ impl Hub {
         }
         let messages = directory.join(format!("{name}.ship.err"));
         let messages = File::options().create(true).append(true).open(messages)?;
-        let mut command = Command::new(build_directory().join("bin/tacho"));
+        let mut command = Command::new(program("tacho"));
         command.arg("ship").arg(log_directory).args(["--name", name, "--hub", url]);
         command.arg("--token-file").arg(&token_file).args(more);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(messages);

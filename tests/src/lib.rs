@@ -84,6 +84,14 @@ pub fn build_directory() -> PathBuf {
     root.canonicalize().unwrap_or_else(|_| root.to_path_buf()).join("build")
 }
 
+/// The path of `tacho` or `tacho-hub`: in the directory `TACHO_BIN`, by default in `build/bin`.
+pub fn program(name: &str) -> PathBuf {
+    match std::env::var_os("TACHO_BIN") {
+        Some(directory) => Path::new(&directory).join(name),
+        None => build_directory().join("bin").join(name),
+    }
+}
+
 /// The unique path of a directory below `build/test`. The directory is not created.
 #[must_use]
 pub fn unused_directory(name: &str) -> PathBuf {
