@@ -16,6 +16,8 @@ list=$directory/list
 tail_lines=200
 
 run() {
+    # A step does not take part in make's number of jobs: cargo would look for its descriptors.
+    unset MAKEFLAGS MFLAGS MAKELEVEL
     local name=$1 log=$directory/$1.log begin=$SECONDS result=passed line
     shift
     echo "          $name: $*"

@@ -294,7 +294,8 @@ fn a_hub_whose_clock_is_wrong_keeps_everything() {
         for rule in ["\"silent\"", "\"shipper_silent\"", "\"unsealed_tail\""] {
             assert!(!alerts.contains(rule), "{alerts}");
         }
-        assert_eq!(state()["state"], "ok");
+        // Not for long: a busy machine can make it "behind" meanwhile.
+        wait::until("it is in order", || state()["state"] == "ok");
         let before = state()["landed_seq"].as_u64();
         wait::until("records arrive", || state()["landed_seq"].as_u64() > before);
     }

@@ -5,7 +5,7 @@ use std::io::{self, Read as _};
 use std::path::Path;
 
 use super::error::{At, FileError, FileErrorKind};
-use super::fs::{self, Fs, FsFile, OpenMode};
+use super::fs::{self, Fs, FsFile, OpenMode, RealFs};
 
 /// The file that is locked. It is never removed: if it was removed while a second writer waits to
 /// open it, each would get a lock of its own.
@@ -72,6 +72,14 @@ pub(crate) fn acquire<F: Fs>(fs: &F, dir: &Path) -> Result<F::File, FileError> {
     }
 }
 
+/// Keeps every recorder from writing a directory, until the returned file is closed.
+///
+/// # Errors
+/// If a writer holds the lock, and as open(2).
+pub fn lock(dir: &Path) -> Result<File, FileError> {
+    acquire(&RealFs, dir)
+}
+
 /// Stores this process's id for the error message of the next writer. The lock works without it, so
 /// a full disk is no reason to refuse: the file is then empty, and the message has no number.
 fn write_holder<L: FsFile>(file: &mut L) {
@@ -115,14 +123,13 @@ pub fn is_locked(dir: &Path) -> Option<bool> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::fs::RealFs;
     use super::*;
 
     #[test]
     fn a_writer_is_known_by_its_lock() {
         let dir = tempfile::tempdir().unwrap();
         assert_eq!(is_locked(dir.path()), Some(false));
-        let lock = acquire(&RealFs, dir.path()).unwrap();
+        let lock = lock(dir.path()).unwrap();
         assert_eq!(is_locked(dir.path()), Some(true));
         drop(lock);
         assert_eq!(is_locked(dir.path()), Some(false));

@@ -18,11 +18,15 @@ use crate::recorder::{Dir, Recorder, sealed};
 pub struct Log {
     pub recorder: Recorder,
     pub directory: tempfile::TempDir,
+    /// As the recorder of a running server holds it.
+    _lock: std::fs::File,
 }
 
 impl Log {
     pub fn new(recorder: Recorder) -> Self {
-        let log = Self { recorder, directory: tempfile::tempdir().unwrap() };
+        let directory = tempfile::tempdir().unwrap();
+        let lock = tacho_logdir::lock(directory.path()).unwrap();
+        let log = Self { recorder, directory, _lock: lock };
         log.save();
         log
     }
