@@ -60,8 +60,8 @@ test-all: setup-test build test-this ## Run all tests, with all servers
 
 # The longest first: two at a time, and none that is long is left for the end. All is built before
 # the tests, because cargo locks its directory while it builds.
-STEPS := crates mariadb mysql-9.7 instructions mysql-8.0 mariadb-11.8 loom figures proof mtr install \
-	harness examples detector plugin-symbols
+STEPS := crates mariadb mysql-9.7 instructions mysql-8.0 mariadb-11.8 loom figures proof mtr \
+	install harness examples detector plugin-symbols
 test-this: setup-test
 	@scripts/left-out.sh begin
 	@scripts/steps.sh begin

@@ -5,7 +5,7 @@
 #
 #   TACHO_PASS=smoke          the short pass of scripts/test-server.sh (all)
 #   TACHO_FEATURES=pauses     for scripts/test-pauses.sh
-#   TACHO_BIN                 a directory with programs that are built already (build/bin, built anew)
+#   TACHO_BIN                 a directory with programs that are built; else build/bin is built
 #   TACHO_ALL_SERVERS=1       fail if a server cannot be fetched. By default its tests are left out
 #                             and scripts/left-out.sh lists it: the suites that 11.8 and 9.7 come
 #                             from move, and 8.0 is fetched by Maven

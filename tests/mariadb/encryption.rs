@@ -77,6 +77,11 @@ impl Log {
     fn path(&self) -> &str {
         self.path.to_str().expect("a path")
     }
+
+    /// Whether all files but the newest are packed, and more than `count` have the ending.
+    fn is_packed(&self, ending: &str, count: usize) -> bool {
+        names(&self.path, ending).len() > count && names(&self.path, ".jsonl").len() == 1
+    }
 }
 
 impl Drop for Log {
@@ -104,10 +109,7 @@ fn closed_files_can_only_be_read_with_the_key() {
     load(&mut conn, "plain");
     conn.query_drop("SET GLOBAL tacho_compression = 'ZSTD'").expect("an answer");
     load(&mut conn, "compressed");
-    let is_packed = |ending: &str, files_min| {
-        names(&log.path, ending).len() > files_min && names(&log.path, ".jsonl").len() == 1
-    };
-    wait::until("all that is closed is compressed", || is_packed(".zst", 10));
+    wait::until("all that is closed is compressed", || log.is_packed(".zst", 10));
     assert_eq!(names(&log.path, ".age"), BTreeSet::new(), "it was not requested");
 
     // A text that is not a list of public keys is rejected with the reason.
@@ -128,7 +130,7 @@ fn closed_files_can_only_be_read_with_the_key() {
     assert_eq!(text(&mut conn, shown), wanted.display().to_string());
     load(&mut conn, "encrypted");
     wait::until("all that is closed is encrypted", || {
-        is_packed(".jsonl.zst.age", 20) && names(&log.path, ".zst").is_empty()
+        log.is_packed(".jsonl.zst.age", 20) && names(&log.path, ".zst").is_empty()
     });
     let encrypted = names(&log.path, ".jsonl.zst.age");
     wait::until("they are counted", || {
