@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What does recording from packets cost, and how fast are packet files decoded?
 
-    bench/capture/measure.py [--steps files,live] [--rounds N] [--json]
+    bench/capture/measure.py [--steps files,live,threads] [--rounds N]
 
 Needs mariadbd, sysbench and tcpdump in PATH, root for packet sockets, and `make build`; tshark is
 measured beside if there is one. See README.md.
@@ -185,14 +185,14 @@ def read(name, path, rounds):
 class Capture:
     """`tacho capture` of the server's port."""
 
-    def __init__(self, server, work):
+    def __init__(self, server, work, *options):
         self.log = Path(tempfile.mkdtemp(dir=work))
         # As root it would refuse to decode: it switches to the owner of the directory.
         os.chown(self.log, UNPRIVILEGED, UNPRIVILEGED)
         self.process = subprocess.Popen(
             [TARGET / "tacho", "capture", "--interface", "lo",
              "--server", f"127.0.0.1:{server.port}", "--log", self.log / "log",
-             "--signing-key-file", self.log / "key"],
+             "--signing-key-file", self.log / "key", *options],
             stderr=open(self.log / "stderr", "w"))  # fmt: skip
         deadline = time.monotonic() + DEADLINE_S
         while not list(self.log.glob("log/*.jsonl")):
@@ -205,9 +205,11 @@ class Capture:
         spent_s = processor_s(self.process.pid)
         self.process.terminate()
         self.process.wait(DEADLINE_S)
-        lost = sum(line.startswith('{"v":1') and '"event":"lost"' in line
-                   for path in self.log.glob("log/*.jsonl") for line in path.open())  # fmt: skip
-        return spent_s, f"{lost} lost lines"
+        lost = [json.loads(line) for path in self.log.glob("log/*.jsonl")
+                for line in path.open() if '"event":"lost"' in line]  # fmt: skip
+        packets = sum(line.get("lost_packets", 0) for line in lost)
+        shutil.rmtree(self.log)
+        return spent_s, f"{len(lost)} lost lines, {packets} lost packets"
 
 
 def value_of(word, text):
@@ -218,32 +220,49 @@ def value_of(word, text):
 
 def live(server, work, rounds, seconds):
     """Beside a load: processor time of the capture for each statement, and what the load loses."""
-    beside = {
+    programs = {
         "none": lambda: None,
         "none again": lambda: None,
         "tacho capture": lambda: Capture(server, work),
         "tcpdump -w /dev/null": lambda: Tcpdump(server.port, "/dev/null"),
     }
-    found = {name: [] for name in beside}
+    return beside(server, programs, "live", "oltp_read_write", rounds, seconds)
+
+
+def threads(server, work, rounds, seconds, most):
+    """The same with several threads, beside the highest rate of statements: point selects."""
+    programs = {"none": lambda: None, "none again": lambda: None}
+    for count, again in [(1, ""), (1, " again"), *((it, "") for it in range(2, most + 1))]:
+        name = f"--threads {count}{again}"
+        programs[name] = lambda count=count: Capture(server, work, "--threads", str(count))
+    return beside(server, programs, "threads", "oltp_point_select", rounds, seconds)
+
+
+def beside(server, programs, step, script, rounds, seconds):
+    """Runs a load beside each program in turns."""
+    found = {name: [] for name in programs}
     for number in range(rounds):
-        order = list(beside)
+        order = list(programs)
         if number % 2:
             order.reverse()
         for name in order:
-            program = beside[name]()
-            text = server.sysbench(
-                "oltp_read_write", "run", f"--time={seconds}", "--db-ps-mode=disable")  # fmt: skip
+            program = programs[name]()
+            text = server.sysbench(script, "run", f"--time={seconds}", "--db-ps-mode=disable")
             queries, transactions = value_of("total:", text), value_of("transactions", text)
             spent_s, note = program.stop() if program else (0.0, "")
             found[name].append((queries, transactions / seconds, spent_s, note))
+    first = next((name for name in programs if name not in ("none", "none again")), None)
+    cost = {name: [it[2] / it[0] for it in each] for name, each in found.items()}
     for name, each in found.items():
         pairs = [it[1] / none[1] for it, none in zip(each, found["none"])]
+        costs = [own / one for own, one in zip(cost[name], cost[first])]
         yield {
-            "step": "live", "program": name,
+            "step": step, "program": name,
+            "statements_per_s": round(statistics.median(it[0] for it in each) / seconds),
             "transactions_per_s": round(statistics.median(it[1] for it in each)),
             "ratio_to_none": round(statistics.median(pairs), 3),
-            "processor_us_per_statement":
-                round(statistics.median(it[2] / it[0] for it in each) * 1e6, 3),
+            "processor_us_per_statement": round(statistics.median(cost[name]) * 1e6, 3),
+            f"processor_ratio_to_{first}": round(statistics.median(costs), 3),
             "notes": sorted({it[3].strip().replace("\n", ", ") for it in each}),
         }  # fmt: skip
 
@@ -257,6 +276,8 @@ def main():
                         help="point selects in a packet file; default: %(default)s")  # fmt: skip
     parser.add_argument("--seconds", type=int, default=15,
                         help="length of a load of `live`; default: %(default)s")  # fmt: skip
+    parser.add_argument("--threads", type=int, default=2,
+                        help="most threads of `threads`; default: %(default)s")  # fmt: skip
     arguments = parser.parse_args()
     if os.geteuid() != 0:
         sys.exit("packet sockets need root")
@@ -271,6 +292,8 @@ def main():
                 results = {
                     "files": lambda: files(server, work, arguments.rounds, arguments.events),
                     "live": lambda: live(server, work, arguments.rounds, arguments.seconds),
+                    "threads": lambda: threads(server, work, arguments.rounds, arguments.seconds,
+                                               arguments.threads),
                 }[step]()
                 for result in results:
                     print(json.dumps(result, ensure_ascii=False), flush=True)

@@ -118,6 +118,70 @@ fn the_capture_records_what_the_plugin_records() {
     std::fs::remove_dir_all(&directory).expect("removing the log");
 }
 
+/// What each of many sessions does at the same time as the others.
+const SESSION: &str = "
+    SELECT CONNECTION_ID(), 'two';
+    SELECT * FROM seq_1_to_300;
+    SET NAMES latin1;
+    SELECT 'ä';
+    SELECT nosuch;
+    USE shop;
+    CALL p(3);
+    SELECT REPEAT('x', 300000);
+    INSERT INTO t (v) VALUES (REPEAT('y', 8000)), ('b');
+    DO 1;
+";
+
+/// Both directions of a connection, and all of it, are in one thread: otherwise statements would
+/// be missing, or have no answer.
+#[test]
+fn several_threads_record_what_the_plugin_records() {
+    let test = "capture::several_threads_record_what_the_plugin_records";
+    if !namespace::enter(test, "threads of a capture are not compared with the plugin") {
+        return;
+    }
+    const CLIENTS: usize = 8;
+    const ROUNDS: usize = 6;
+    const THREADS: usize = 3;
+    let server = start_server();
+    let port = server.port();
+    let mut root = server.connect().expect("a connection");
+    let table = "CREATE TABLE shop.t (id INT PRIMARY KEY AUTO_INCREMENT, v VARCHAR(9000))";
+    root.query_drop(table).expect(table);
+    let directory = unused_directory("capture-threads");
+    let metrics = directory.join("m.prom");
+    let options = ["--threads", "3", "--metrics-file", metrics.to_str().expect("a path")];
+    let mut capture = Capture::start_with(port, &directory, &options).expect("a capture");
+    std::thread::scope(|scope| {
+        for client in 0..CLIENTS {
+            scope.spawn(move || {
+                let args: &[&str] = if client % 2 == 0 { &["--compress"] } else { &[] };
+                for _ in 0..ROUNDS {
+                    run_client(port, "app", "right", args, SESSION);
+                }
+            });
+        }
+    });
+    run_sysbench(port, "app", "right", "disable");
+    run_sysbench(port, "app", "right", "auto");
+    let sessions_count = CLIENTS * ROUNDS + 2 * SYSBENCH_SESSIONS;
+    wait_for_ends(&server.log_directory(), capture.log(), sessions_count);
+    capture.stop().expect("its end");
+    let captured = sessions(capture.log());
+    assert_same(&sessions(&server.log_directory()), &captured);
+    let lines = captured.values().flatten().collect::<Vec<_>>();
+    assert!(lines.iter().filter(|line| line["event"] == "statement").count() > 2_000);
+    assert!(lines.iter().all(|line| line["session"] != "partial"));
+    // Each of the threads had a part of them.
+    let text = std::fs::read_to_string(&metrics).expect("the counters");
+    for thread in 0..THREADS {
+        let name = format!("thread_packets_total{{interface=\"lo\",thread=\"{thread}\"}} ");
+        let packets = text.lines().find_map(|line| line.split_once(&name)?.1.parse::<u64>().ok());
+        assert!(packets > Some(100), "{name}: {text}");
+    }
+    std::fs::remove_dir_all(&directory).expect("removing the log");
+}
+
 /// An implementation that shares nothing with ours.
 #[test]
 fn tshark_shows_the_commands_that_a_capture_records() {

@@ -3,7 +3,7 @@
 mod interface;
 mod tally;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
@@ -13,9 +13,8 @@ pub use tally::{Counts, Server};
 
 use crate::flows::{Budget, Flows};
 use crate::link::Segment;
-use crate::live::{Damaged, now_us, segment_of};
-use crate::probe::is_readable;
-use crate::source::live::{Change, LiveError, Packet, Ring};
+use crate::packets::{self, Taker, WAIT, now_us};
+use crate::source::live::{Binding, Change, LiveError, Ring, Source};
 use tally::Tally;
 
 /// What to listen to.
@@ -108,17 +107,19 @@ impl Findings {
     }
 }
 
-/// How long to wait for packets at a time.
-const WAIT: Duration = Duration::from_millis(100);
-/// Blocks of the ring that are taken at a time.
-const BLOCKS_MAX: usize = 64;
-
 /// A check whose socket is open. It needs no privileges any more.
 pub struct Open {
     ring: Ring,
+    listener: Listener,
+}
+
+/// What it has heard.
+struct Listener {
+    binding: Binding,
     flows: Flows,
     tally: Tally,
-    damaged: u64,
+    findings: Findings,
+    until: Instant,
 }
 
 impl Check {
@@ -127,11 +128,13 @@ impl Check {
     /// # Errors
     /// See [`LiveError`].
     pub fn open(self) -> Result<Open, LiveError> {
-        let ports = self.servers.iter().map(SocketAddr::port).collect::<BTreeSet<_>>();
-        let ports = ports.into_iter().collect::<Vec<_>>();
-        let ring = Ring::open(&self.interface, &ports, self.ring_bytes)?;
-        let flows = Flows::new(self.servers, self.budget);
-        Ok(Open { ring, flows, tally: Tally::default(), damaged: 0 })
+        let Check { interface, servers, ring_bytes, budget } = self;
+        let source = Source { interface: &interface, servers: &servers, ring_bytes };
+        let (ring, binding) = source.open_one()?;
+        let flows = Flows::new(servers, budget);
+        let (tally, findings) = (Tally::default(), Findings::default());
+        let listener = Listener { binding, flows, tally, findings, until: Instant::now() };
+        Ok(Open { ring, listener })
     }
 }
 
@@ -140,57 +143,51 @@ impl Open {
     ///
     /// # Errors
     /// Packets cannot be waited for.
-    pub fn listen(mut self, time: Duration, stop: BorrowedFd<'_>) -> Result<Findings, LiveError> {
-        let mut findings = Findings::default();
-        let since = Instant::now();
-        while since.elapsed() < time && !is_readable(stop) {
-            self.take(BLOCKS_MAX);
-            self.look(&mut findings);
-            let left = time.saturating_sub(since.elapsed());
-            self.ring.wait(stop, left.min(WAIT))?;
+    pub fn listen(self, time: Duration, stop: BorrowedFd<'_>) -> Result<Findings, LiveError> {
+        let Open { mut ring, mut listener } = self;
+        listener.until = Instant::now() + time;
+        packets::take(&mut ring, stop, &mut listener)?;
+        // What was sent before.
+        if packets::take_rest(&mut ring, &mut listener) {
+            ring.wait_for_rest()?;
+            packets::take_blocks(&mut ring, 1, &mut listener);
         }
-        // What was sent before, but not for ever: more arrives meanwhile.
-        let mut blocks_left = self.ring.block_count();
-        while blocks_left > 0 && self.take(1) {
-            blocks_left -= 1;
-        }
-        if blocks_left > 0 {
-            self.ring.wait_for_rest()?;
-            self.take(1);
-        }
-        self.look(&mut findings);
-        self.flows.finish(&mut self.tally);
-        findings.damaged = self.damaged;
-        (findings.counts, findings.servers) = self.tally.finish();
+        listener.look(&ring);
+        let Listener { mut flows, mut tally, mut findings, .. } = listener;
+        flows.finish(&mut tally);
+        (findings.counts, findings.servers) = tally.finish();
         Ok(findings)
     }
+}
 
-    /// Takes so many blocks of what the kernel has filled. `false`: there were fewer.
-    fn take(&mut self, blocks: usize) -> bool {
-        let Open { ring, flows, tally, damaged } = self;
-        let mut each = |packet: Packet<'_>| match segment_of(&packet) {
-            Ok(Some(segment)) => take_segment(flows, tally, &segment),
-            Ok(None) => {}
-            Err(Damaged) => *damaged += 1,
-        };
-        (0..blocks).all(|_| ring.next(&mut each))
-    }
-
-    fn look(&mut self, findings: &mut Findings) {
+impl Listener {
+    fn look(&mut self, ring: &Ring) {
         // A kernel that does not answer has no news.
-        let counts = self.ring.counts().unwrap_or_default();
-        findings.packets += counts.packets;
-        findings.dropped += counts.dropped;
-        findings.is_gone = self.ring.follow() == Change::Gone;
+        let counts = ring.counts().unwrap_or_default();
+        self.findings.packets += counts.packets;
+        self.findings.dropped += counts.dropped;
+        self.findings.is_gone = self.binding.follow() == Change::Gone;
         // Half a second behind: packets may still be in a block that is not full.
         self.flows.tick(now_us() - 500_000, &mut self.tally);
     }
 }
 
-fn take_segment(flows: &mut Flows, tally: &mut Tally, segment: &Segment<'_>) {
-    flows.segment(segment, tally);
-    if let Some((client, server, side)) = flows.sides(segment) {
-        tally.segment(client, server, side, segment);
+impl Taker for Listener {
+    fn segment(&mut self, segment: &Segment<'_>) {
+        self.flows.segment(segment, &mut self.tally);
+        if let Some((client, server, side)) = self.flows.sides(segment) {
+            self.tally.segment(client, server, side, segment);
+        }
+    }
+
+    fn damaged(&mut self) {
+        self.findings.damaged += 1;
+    }
+
+    fn turn(&mut self, ring: &Ring, since: Instant, _: bool) -> Option<Duration> {
+        self.look(ring);
+        let left = self.until.saturating_duration_since(since);
+        (!left.is_zero()).then_some(left.min(WAIT))
     }
 }
 

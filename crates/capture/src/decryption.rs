@@ -1,11 +1,18 @@
 //! What the server's TLS library decrypts and encrypts, in the order of the packets.
 //!
 //! The greeting and the request for TLS are in packets, so that a piece must not overtake those
-//! before it: it waits in the kernel's ring until the packets of its time have been read.
+//! before it: it waits until the packets of its time have been read.
+//!
+//! The kernel has one ring for the pieces of all connections. Several threads take them in turns:
+//! whoever finds a piece of another thread's connection puts it into the queue of that thread.
 
+use std::collections::VecDeque;
 use std::num::NonZeroU32;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tacho_uprobes::{Kind, Losses, Piece, UprobeError, Uprobes};
+
+use crate::source::share::Share;
 
 /// A piece that waits for the packets before it.
 struct Waiting {
@@ -18,88 +25,135 @@ struct Waiting {
     bytes: Vec<u8>,
 }
 
-/// Uprobes of the server's process, see the module documentation.
-pub(crate) struct Decryption {
+impl Waiting {
+    fn new(piece: &Piece<'_>, mut buffer: Vec<u8>) -> Waiting {
+        let Piece { at_ns, stream, offset, kind, client, server, bytes } = *piece;
+        buffer.clear();
+        buffer.extend_from_slice(bytes);
+        Waiting { at_ns, stream, offset, kind, client, server, bytes: buffer }
+    }
+
+    fn piece(&self) -> Piece<'_> {
+        let Waiting { at_ns, stream, offset, kind, client, server, ref bytes } = *self;
+        Piece { at_ns, stream, offset, kind, client, server, bytes }
+    }
+}
+
+/// Pieces of a thread's connections.
+#[derive(Default)]
+struct Queue {
+    waiting: VecDeque<Waiting>,
+    bytes: usize,
+}
+
+/// What all threads share.
+struct Shared {
     uprobes: Uprobes,
-    waiting: Option<Waiting>,
-    /// The buffer of the last one.
-    buffer: Vec<u8>,
+    share: Share,
+    queues: Vec<Queue>,
+    /// Largest size of a queue; beyond it pieces are dropped, and counted.
+    queue_bytes_max: usize,
+    dropped: u64,
     /// From the monotonic clock to the one of packets, µs.
     clock_us: i64,
     /// What was declared.
     declared: Losses,
+}
+
+impl Shared {
+    /// The next piece of a thread before a time, if there is one. `buffer` is one to reuse.
+    fn next(&mut self, index: usize, ts_us: i64, buffer: &mut Vec<u8>) -> Option<(i64, Waiting)> {
+        let Shared { uprobes, share, queues, queue_bytes_max, dropped, clock_us, .. } = self;
+        while queues[index].waiting.is_empty() {
+            let has_next = uprobes.next(&mut |piece| {
+                let queue = &mut queues[share.place(piece.client, piece.server)];
+                if queue.bytes + piece.bytes.len() > *queue_bytes_max {
+                    *dropped += 1;
+                    return;
+                }
+                queue.bytes += piece.bytes.len();
+                queue.waiting.push_back(Waiting::new(&piece, std::mem::take(buffer)));
+            });
+            if !has_next {
+                return None;
+            }
+        }
+        let queue = &mut queues[index];
+        let at_us = i64::try_from(queue.waiting.front()?.at_ns / 1_000).unwrap_or(i64::MAX);
+        let at_us = at_us.saturating_add(*clock_us);
+        let next = if at_us < ts_us { queue.waiting.pop_front() } else { None }?;
+        queue.bytes -= next.bytes.len();
+        Some((at_us, next))
+    }
+}
+
+/// The pieces of a thread's connections, see the module documentation.
+pub(crate) struct Decryption {
+    shared: Arc<Mutex<Shared>>,
+    index: usize,
+    /// The buffer of the last one.
+    buffer: Vec<u8>,
     has_ended: bool,
 }
 
 impl Decryption {
-    /// Attaches to the server's process. Needs privileges; the rest needs none.
+    /// Attaches to the server's process, for a thread for each share. Needs privileges; the rest
+    /// needs none.
     pub(crate) fn open(
         pid: NonZeroU32,
         ports: &[u16],
         ring_bytes: usize,
-    ) -> Result<Decryption, UprobeError> {
-        let uprobes = Uprobes::attach(pid, ports, ring_bytes)?;
-        Ok(Decryption {
-            uprobes,
-            waiting: None,
-            buffer: Vec::new(),
+        shares: &[Share],
+    ) -> Result<Vec<Decryption>, UprobeError> {
+        let shared = Shared {
+            uprobes: Uprobes::attach(pid, ports, ring_bytes)?,
+            share: shares.first().copied().unwrap_or(Share::WHOLE),
+            queues: shares.iter().map(|_| Queue::default()).collect(),
+            queue_bytes_max: ring_bytes / shares.len().max(1),
+            dropped: 0,
             clock_us: clock_us(),
             declared: Losses::default(),
-            has_ended: false,
-        })
+        };
+        let shared = Arc::new(Mutex::new(shared));
+        let part = |index| {
+            let shared = Arc::clone(&shared);
+            Decryption { shared, index, buffer: Vec::new(), has_ended: false }
+        };
+        Ok((0..shares.len()).map(part).collect())
     }
 
     /// Passes all pieces before a time, µs since 1970-01-01 UTC, with their times.
     pub(crate) fn before(&mut self, ts_us: i64, each: &mut dyn FnMut(i64, &Piece<'_>)) {
-        while self.fill() {
-            let Some(next) = &self.waiting else { return };
-            let at_us = i64::try_from(next.at_ns / 1_000).unwrap_or(i64::MAX);
-            let at_us = at_us.saturating_add(self.clock_us);
-            if at_us >= ts_us {
-                return;
-            }
-            let Waiting { at_ns, stream, offset, kind, client, server, .. } = *next;
-            let piece = Piece { at_ns, stream, offset, kind, client, server, bytes: &next.bytes };
-            each(at_us, &piece);
-            if let Some(done) = self.waiting.take() {
-                self.buffer = done.bytes;
-            }
+        let Decryption { shared, index, buffer, .. } = self;
+        loop {
+            // Other threads wait for the lock only while a piece is taken, not while it is decoded.
+            let next = lock(shared).next(*index, ts_us, buffer);
+            let Some((at_us, next)) = next else { return };
+            each(at_us, &next.piece());
+            *buffer = next.bytes;
         }
     }
 
-    /// Takes the next piece out of the ring, unless one waits. `false`: there is none.
-    fn fill(&mut self) -> bool {
-        let Decryption { uprobes, waiting, buffer, .. } = self;
-        while waiting.is_none() {
-            let has_next = uprobes.next(&mut |piece| {
-                let Piece { at_ns, stream, offset, kind, client, server, bytes } = piece;
-                let mut kept = std::mem::take(buffer);
-                kept.clear();
-                kept.extend_from_slice(bytes);
-                let bytes = kept;
-                *waiting = Some(Waiting { at_ns, stream, offset, kind, client, server, bytes });
-            });
-            if !has_next {
-                return false;
-            }
-        }
-        true
-    }
-
-    /// Pieces that the ring had no space for since the last question.
+    /// Pieces that found no space since the last question, of all threads.
     pub(crate) fn lost_pieces(&mut self) -> u64 {
-        self.clock_us = clock_us();
-        let losses = self.uprobes.losses();
-        let before = std::mem::replace(&mut self.declared, losses);
-        losses.pieces.saturating_sub(before.pieces)
+        let mut shared = lock(&self.shared);
+        shared.clock_us = clock_us();
+        let losses = shared.uprobes.losses();
+        let before = std::mem::replace(&mut shared.declared, losses);
+        let dropped = std::mem::take(&mut shared.dropped);
+        losses.pieces.saturating_sub(before.pieces) + dropped
     }
 
-    /// Whether the process has ended since the last question.
+    /// Whether the process has ended since the last question of this thread.
     pub(crate) fn ends(&mut self) -> bool {
-        let ended = !self.has_ended && self.uprobes.has_ended();
+        let ended = !self.has_ended && lock(&self.shared).uprobes.has_ended();
         self.has_ended |= ended;
         ended
     }
+}
+
+fn lock(shared: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// From the monotonic clock to the time of day, µs.

@@ -8,35 +8,30 @@
 //! The thread of the packets never waits: it takes an answer between blocks of packets, and uses it
 //! when all packets were read that were captured up to half a second after it. The changes of all
 //! commands before the answer are known by then, unless their packets arrive later than that.
+//!
+//! Several threads of packets ask together ([`rounds`]), each about its own connections.
 
+mod rounds;
 pub mod rows;
 
 use std::collections::{HashMap, HashSet};
 use std::io;
 use std::net::SocketAddr;
-use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
-use std::thread;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::flows::Flows;
 pub use crate::flows::Question;
 use crate::mysql::Output;
 pub use crate::mysql::session::unknown::{Completed, Facts, Unknown};
+use rounds::{EVERY, Rounds, Waiting};
 
 /// How much later than the server's answer packets may arrive that were sent before it.
 const MARGIN: Duration = Duration::from_millis(500);
-/// Time between two rounds of questions.
-const EVERY: Duration = Duration::from_secs(1);
-/// Time between two rounds if there is no question: the server's local sessions are counted.
-const LOOK_EVERY: Duration = Duration::from_secs(10);
 /// How long an answer waits for the end of a session's commands.
 const WAIT_MAX: Duration = Duration::from_secs(2);
-/// Longest time until a server that has not answered is asked again.
-const RETRY_MAX: Duration = Duration::from_secs(60);
 /// Longest time until a session is asked about again of which something is still unknown.
 const AGAIN_MAX: Duration = Duration::from_secs(16);
-/// Sessions of one round.
-const QUESTIONS_MAX: usize = 1000;
 
 /// What the server says to a round of questions.
 #[derive(Clone, Debug, Default)]
@@ -67,20 +62,6 @@ pub struct Figures {
     pub local_sessions: u64,
 }
 
-/// A round of questions, answered.
-struct Reply {
-    questions: Vec<Question>,
-    answers: Result<Answers, String>,
-    at: Instant,
-}
-
-/// Answers that are not used yet.
-#[derive(Default)]
-struct Waiting {
-    answers: Vec<(Question, Facts)>,
-    at: Option<Instant>,
-}
-
 /// When a session may be asked about again.
 #[derive(Clone, Copy)]
 struct Again {
@@ -88,67 +69,44 @@ struct Again {
     delay: Duration,
 }
 
-/// Asks about sessions, see the module documentation.
+/// Asks about the sessions of a thread's connections, see the module documentation.
 pub struct Enricher {
     servers: Vec<SocketAddr>,
-    questions: SyncSender<Vec<Question>>,
-    replies: Receiver<Reply>,
-    is_asking: bool,
+    rounds: Arc<Mutex<Rounds>>,
+    index: usize,
     waiting: Waiting,
-    /// The next round.
-    next_at: Instant,
-    /// The next round without questions.
-    look_at: Instant,
-    retry: Duration,
     again: HashMap<u32, Again>,
-    has_texts: bool,
-    figures: Figures,
-    /// The last problems, each of which is reported once.
-    problems: [String; 2],
 }
 
 impl Enricher {
     /// Asks about sessions of these servers, which are all one: `ask` asks it, in a thread of its
-    /// own, which ends with the process.
+    /// own, which ends with the process. There is an enricher for each of so many threads.
     ///
     /// # Errors
     /// There is no thread.
-    pub fn start(servers: Vec<SocketAddr>, mut ask: Box<Ask>) -> io::Result<Enricher> {
-        let (questions, asked) = sync_channel::<Vec<Question>>(1);
-        let (answer, replies) = sync_channel(1);
-        thread::Builder::new().name("tacho-enrich".to_owned()).spawn(move || {
-            while let Ok(questions) = asked.recv() {
-                let answers = ask(&questions);
-                let reply = Reply { questions, answers, at: Instant::now() };
-                if answer.send(reply).is_err() {
-                    break;
-                }
-            }
-        })?;
-        let now = Instant::now();
-        Ok(Enricher {
-            servers,
-            questions,
-            replies,
-            is_asking: false,
+    pub fn start(
+        servers: &[SocketAddr],
+        threads: usize,
+        ask: Box<Ask>,
+    ) -> io::Result<Vec<Enricher>> {
+        let rounds = Arc::new(Mutex::new(Rounds::start(threads, ask)?));
+        let of_thread = |index| Enricher {
+            servers: servers.to_vec(),
+            rounds: Arc::clone(&rounds),
+            index,
             waiting: Waiting::default(),
-            next_at: now,
-            look_at: now,
-            retry: EVERY,
             again: HashMap::new(),
-            has_texts: true,
-            figures: Figures::default(),
-            problems: Default::default(),
-        })
+        };
+        Ok((0..threads).map(of_thread).collect())
     }
 
-    /// What was asked and answered.
+    /// What all threads have asked, and the answers.
     pub fn figures(&self) -> Figures {
-        self.figures
+        lock(&self.rounds).figures()
     }
 
-    /// Takes and uses answers, and asks; never waits. All packets were read that were captured up
-    /// to `read_up_to`. `say` says something to the person who runs the capture.
+    /// Takes and uses answers, and asks; never waits for the server. All packets were read that
+    /// were captured up to `read_up_to`. `say` says something to the person who runs the capture.
     pub fn turn(
         &mut self,
         now: Instant,
@@ -157,54 +115,32 @@ impl Enricher {
         out: &mut dyn Output,
         say: fn(&str),
     ) {
-        match self.replies.try_recv() {
-            Ok(reply) => self.take(reply, now, say),
-            Err(TryRecvError::Empty) => {}
-            Err(TryRecvError::Disconnected) => {
-                self.report(0, "the thread that asks the server has ended", say);
-                self.figures.is_answered = false;
-                return;
-            }
+        if !self.receive(now, say) {
+            return;
         }
         self.complete(now, read_up_to, flows, out);
-        if !self.is_asking && self.waiting.answers.is_empty() && now >= self.next_at {
-            self.ask(now, flows);
+        let is_busy = !self.waiting.answers.is_empty();
+        let mut rounds = lock(&self.rounds);
+        let wanted = rounds.wanted(self.index, is_busy, now);
+        let has_texts = rounds.has_texts();
+        if let Some(most) = wanted {
+            // It looks at all connections: other threads do not wait for that.
+            drop(rounds);
+            let questions = self.questions(now, most, has_texts, flows);
+            rounds = lock(&self.rounds);
+            rounds.give(self.index, questions, now);
         }
+        rounds.begin(now);
     }
 
-    fn take(&mut self, reply: Reply, now: Instant, say: fn(&str)) {
-        self.is_asking = false;
-        let answers = match reply.answers {
-            Ok(answers) => answers,
-            Err(problem) => {
-                self.figures.errors += 1;
-                self.figures.is_answered = false;
-                self.next_at = now + self.retry;
-                self.look_at = self.next_at;
-                self.retry = (self.retry * 2).min(RETRY_MAX);
-                return self.report(0, &format!("{problem}; retrying"), say);
-            }
-        };
-        if !self.problems[0].is_empty() {
-            say("the server answers again about sessions");
+    /// Takes answers. `false`: there will be none.
+    fn receive(&mut self, now: Instant, say: fn(&str)) -> bool {
+        let mut rounds = lock(&self.rounds);
+        let is_alive = rounds.receive(now, say);
+        if let Some(waiting) = rounds.answers(self.index) {
+            self.waiting = waiting;
         }
-        self.report(0, "", say);
-        self.report(1, answers.no_texts.as_deref().unwrap_or_default(), say);
-        self.retry = EVERY;
-        self.has_texts = answers.no_texts.is_none();
-        self.figures.is_answered = true;
-        self.figures.local_sessions = answers.local_sessions;
-        let pairs = reply.questions.into_iter().zip(answers.facts);
-        let known = pairs.filter_map(|(question, facts)| Some((question, facts?)));
-        self.waiting = Waiting { answers: known.collect(), at: Some(reply.at) };
-    }
-
-    /// Says what is new.
-    fn report(&mut self, which: usize, problem: &str, say: fn(&str)) {
-        if self.problems[which] != problem && !problem.is_empty() {
-            say(problem);
-        }
-        problem.clone_into(&mut self.problems[which]);
+        is_alive
     }
 
     /// Uses the answers that can be used now.
@@ -217,46 +153,48 @@ impl Enricher {
     ) {
         let Some(at) = self.waiting.at.filter(|at| read_up_to >= *at + MARGIN) else { return };
         let is_last = now >= at + MARGIN + WAIT_MAX;
-        let (figures, again) = (&mut self.figures, &mut self.again);
+        let (mut count, again) = (0, &mut self.again);
         self.waiting.answers.retain(|(question, facts)| {
             match flows.complete(question, facts, out) {
                 Completed::Later => !is_last,
                 Completed::No => false,
                 Completed::Yes => {
-                    figures.completed += 1;
+                    count += 1;
                     // A later change is another question.
                     again.remove(&question.number());
                     false
                 }
             }
         });
+        if count > 0 {
+            lock(&self.rounds).count_completed(count);
+        }
     }
 
-    /// Sends the next questions.
-    fn ask(&mut self, now: Instant, flows: &Flows) {
-        self.next_at = now + EVERY;
+    /// The questions for the next round.
+    fn questions(
+        &mut self,
+        now: Instant,
+        most: usize,
+        has_texts: bool,
+        flows: &Flows,
+    ) -> Vec<Question> {
         let mut questions = flows.unknown(&self.servers);
-        let wanted = |it: &Question| self.has_texts || !it.unknown.only_texts;
-        questions.retain(wanted);
+        questions.retain(|it| has_texts || !it.unknown.only_texts);
         let unknown = questions.iter().map(Question::number).collect::<HashSet<_>>();
         self.again.retain(|number, _| unknown.contains(number));
         questions.retain(|it| self.again.get(&it.number()).is_none_or(|again| now >= again.at));
-        questions.truncate(QUESTIONS_MAX);
-        if questions.is_empty() && now < self.look_at {
-            return;
-        }
-        let numbers = questions.iter().map(Question::number).collect::<Vec<_>>();
-        if self.questions.try_send(questions).is_err() {
-            return;
-        }
-        self.is_asking = true;
-        self.look_at = now + LOOK_EVERY;
-        self.figures.questions += numbers.len() as u64;
-        for number in numbers {
+        questions.truncate(most);
+        for number in questions.iter().map(Question::number) {
             let delay = self.again.get(&number).map_or(EVERY, |it| (it.delay * 2).min(AGAIN_MAX));
             self.again.insert(number, Again { at: now + delay, delay });
         }
+        questions
     }
+}
+
+fn lock(rounds: &Mutex<Rounds>) -> MutexGuard<'_, Rounds> {
+    rounds.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -1,16 +1,20 @@
 //! All connections: which segment belongs to which, and how much memory they may use.
 
+mod budget;
 mod flow;
 mod unknown;
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{Hash, Hasher};
 use std::net::{IpAddr, SocketAddr};
+use std::ops::AddAssign;
 
 use tacho_uprobes::{Kind, Piece};
 
 use crate::link::Segment;
-use crate::mysql::{Limits, Output, Side};
+use crate::mysql::{Output, Side};
+use budget::Allowances;
+pub use budget::Budget;
 use flow::{Belongs, Flow};
 pub use unknown::Question;
 
@@ -30,26 +34,21 @@ pub struct Figures {
     pub others: u64,
     /// Connections.
     pub connections: u64,
-    /// The most memory that texts and waiting segments have used, bytes.
+    /// The most memory that texts and waiting segments have used, bytes; of several threads the
+    /// sum, although they may have used it at different times.
     pub peak_bytes: usize,
     /// Bytes that came decrypted from the server's TLS library.
     pub decrypted_bytes: u64,
 }
 
-/// Limits of all connections.
-#[derive(Clone, Copy, Debug)]
-pub struct Budget {
-    /// Memory of all connections for texts and waiting segments, bytes.
-    pub bytes: usize,
-    /// Connections.
-    pub connections: usize,
-    /// Limits of each.
-    pub each: Limits,
-}
-
-impl Default for Budget {
-    fn default() -> Budget {
-        Budget { bytes: 512 << 20, connections: 100_000, each: Limits::default() }
+impl AddAssign for Figures {
+    fn add_assign(&mut self, other: Figures) {
+        let Figures { segments, others, connections, peak_bytes, decrypted_bytes } = other;
+        self.segments += segments;
+        self.others += others;
+        self.connections += connections;
+        self.peak_bytes += peak_bytes;
+        self.decrypted_bytes += decrypted_bytes;
     }
 }
 
@@ -85,7 +84,7 @@ fn is_at(servers: &[SocketAddr], address: SocketAddr) -> bool {
 /// All connections, see the module documentation.
 pub struct Flows {
     servers: Vec<SocketAddr>,
-    budget: Budget,
+    allowances: Allowances,
     flows: HashMap<Key, Flow>,
     /// Those with missing bytes.
     holes: HashSet<Key>,
@@ -94,7 +93,9 @@ pub struct Flows {
     visited_us: i64,
     visited_all_us: i64,
     held_bytes: usize,
+    /// The number of the last connection, and the distance of the next one.
     number: u32,
+    stride: u32,
     figures: Figures,
 }
 
@@ -102,16 +103,29 @@ impl Flows {
     /// Of connections to these servers; an address of `0.0.0.0` or `::` is any address. Without
     /// servers they are recognised by port 3306, and by their greeting.
     pub fn new(servers: Vec<SocketAddr>, budget: Budget) -> Flows {
+        Flows::part(servers, budget.whole(), 0, 1)
+    }
+
+    /// The same for several threads, each of which has its own connections: together they keep the
+    /// budget, and no two connections have the same number.
+    pub fn of_threads(servers: &[SocketAddr], budget: Budget, threads: u32) -> Vec<Flows> {
+        let parts = (0..threads).zip(budget.split(threads));
+        let part = |(index, part)| Flows::part(servers.to_vec(), part, index, threads);
+        parts.map(part).collect()
+    }
+
+    fn part(servers: Vec<SocketAddr>, allowances: Allowances, number: u32, stride: u32) -> Flows {
         Flows {
             servers,
-            budget,
+            allowances,
             flows: HashMap::new(),
             holes: HashSet::new(),
             now_us: i64::MIN,
             visited_us: i64::MIN,
             visited_all_us: i64::MIN,
             held_bytes: 0,
-            number: 0,
+            number,
+            stride,
             figures: Figures::default(),
         }
     }
@@ -206,7 +220,7 @@ impl Flows {
             self.rejoin(key, out);
             self.give(key, side, segment, out);
         }
-        if self.held_bytes > self.budget.bytes {
+        if !self.allowances.bytes.allows(self.held_bytes) {
             self.shed(segment.ts_us, out);
         }
     }
@@ -218,12 +232,12 @@ impl Flows {
         self.make_room(out);
         let is_sure = !self.servers.is_empty() || key.1.port() == USUAL_PORT;
         let number = self.next_number();
-        let flow = Flow::new(key, number, is_whole, is_sure, self.budget.each);
+        let flow = Flow::new(key, number, is_whole, is_sure, self.allowances.each);
         self.flows.insert(key, flow);
     }
 
     fn next_number(&mut self) -> u32 {
-        self.number = self.number.wrapping_add(1);
+        self.number = self.number.wrapping_add(self.stride);
         self.figures.connections += 1;
         self.number
     }
@@ -236,7 +250,7 @@ impl Flows {
             old.abandon(out);
         }
         let number = self.next_number();
-        let flow = old.rejoined(key, number, self.budget.each);
+        let flow = old.rejoined(key, number, self.allowances.each);
         self.held_bytes += flow.held_bytes();
         self.flows.insert(key, flow);
     }
@@ -278,7 +292,7 @@ impl Flows {
             self.begin(key, false, out);
         }
         self.change(key, |flow| flow.decrypted(ts_us, piece, out));
-        if self.held_bytes > self.budget.bytes {
+        if !self.allowances.bytes.allows(self.held_bytes) {
             self.shed(ts_us, out);
         }
     }
@@ -293,7 +307,7 @@ impl Flows {
     /// Too much memory is used: the connections that hold the most of it give it up.
     fn shed(&mut self, now_us: i64, out: &mut dyn Output) {
         // An eighth more than necessary, because this visits all of them.
-        let wanted = self.budget.bytes / 8 * 7;
+        let wanted = self.allowances.bytes.limit() / 8 * 7;
         let holders = self.flows.iter().map(|(key, flow)| (flow.held_bytes(), *key));
         let mut holders = holders.filter(|(bytes, _)| *bytes > 0).collect::<Vec<_>>();
         holders.sort_unstable_by(|one, other| other.cmp(one));
@@ -312,7 +326,7 @@ impl Flows {
 
     /// Forgets the connections that have been silent for longest, if there are too many.
     fn make_room(&mut self, out: &mut dyn Output) {
-        if self.flows.len() < self.budget.connections {
+        if self.allowances.connections.allows(self.flows.len() + 1) {
             return;
         }
         // Those that only knock must not displace the others.
@@ -355,6 +369,9 @@ impl Flows {
         }
         if self.now_us >= self.visited_all_us.saturating_add(VISIT_ALL_EVERY_US) {
             self.visited_all_us = self.now_us;
+            // What is not needed any more is there for other threads.
+            self.allowances.bytes.allows(self.held_bytes);
+            self.allowances.connections.allows(self.flows.len());
             for flow in self.flows.values_mut() {
                 let before = flow.held_bytes();
                 flow.expect_decrypted(self.now_us, out);

@@ -22,6 +22,7 @@ pub mod link;
 pub mod live;
 pub mod metrics;
 pub mod mysql;
+mod packets;
 pub mod probe;
 pub mod recording;
 pub mod replay;

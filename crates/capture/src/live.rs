@@ -1,23 +1,37 @@
 //! An interface to a log: packets are recorded as they pass.
+//!
+//! ```text
+//!  interface ─┬─ ring 1 ── thread 1: flows, probe ─┬─ arena ── the recorder's thread ── log
+//!             └─ ring 2 ── thread 2: flows, probe ─┘
+//! ```
+//!
+//! Each thread has all packets of its connections ([`crate::source::share`]), and is a producer of
+//! its own, like a query thread of a server.
 
-use std::collections::BTreeSet;
+mod together;
+mod worker;
+
+use std::io;
 use std::net::SocketAddr;
 use std::num::NonZeroU32;
 use std::os::fd::BorrowedFd;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::panic::resume_unwind;
+use std::thread;
 
+use tacho_embed::Recorder;
 use tacho_settings::Setting;
-
 use tacho_uprobes::UprobeError;
 
 use crate::decryption::Decryption;
-use crate::enrich::{self, Enricher};
+use crate::enrich::Enricher;
 use crate::flows::{Budget, Figures, Flows};
-use crate::link::{self, Link, Segment};
 use crate::metrics::Metrics;
-use crate::probe::{Probe, is_readable};
+use crate::packets::now_us;
 use crate::recording::Recording;
-use crate::source::live::{BLOCK_WAIT, Change, LiveError, Packet, Ring};
+use crate::source::live::{Binding, LiveError, Ring, Source, ports_of};
+use crate::source::share::Share;
+use together::Together;
+use worker::{Beside, Job, Lead, Worker};
 
 /// Why a capture cannot start, or continue.
 #[derive(Debug, thiserror::Error)]
@@ -36,6 +50,9 @@ pub enum CaptureError {
         /// Why it cannot.
         why: String,
     },
+    /// A thread cannot be started.
+    #[error("cannot start a thread: {0}")]
+    Thread(io::Error),
 }
 
 /// What to capture.
@@ -45,8 +62,10 @@ pub struct Capture {
     pub interface: String,
     /// The servers.
     pub servers: Vec<SocketAddr>,
-    /// Size of the ring that the kernel fills, bytes.
+    /// Size of the rings that the kernel fills, all together, bytes.
     pub ring_bytes: usize,
+    /// Threads that take packets, each with a ring of its own.
+    pub threads: u32,
     /// The server's process, if its encrypted sessions are to be read.
     pub tls_process: Option<NonZeroU32>,
     /// Memory for connections.
@@ -68,60 +87,67 @@ pub struct Summary {
     pub figures: Figures,
 }
 
-/// How often the kernel's counters are read, µs.
-const COUNT_EVERY_US: i64 = 1_000_000;
-/// Blocks of the ring that are taken at a time.
-const BLOCKS_MAX: usize = 64;
-/// How long to wait for packets at a time: silent connections need a clock.
-const WAIT: Duration = Duration::from_millis(100);
 /// How long the writer may take at the end.
 const STOP_TIMEOUT_MS: u64 = 60_000;
 
-/// The time, µs since 1970-01-01 UTC.
-pub(crate) fn now_us() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_micros()).unwrap_or(i64::MAX)
+impl std::ops::AddAssign for Summary {
+    fn add_assign(&mut self, other: Summary) {
+        let Summary { packets, dropped, damaged, figures } = other;
+        self.packets += packets;
+        self.dropped += dropped;
+        self.damaged += damaged;
+        self.figures += figures;
+    }
 }
 
-/// A capture whose socket is open. It needs no privileges any more.
+/// A capture whose sockets are open. It needs no privileges any more.
 pub struct Open {
     capture: Capture,
-    ring: Ring,
-    decryption: Option<Decryption>,
-    /// Packets since then are in the ring, µs since 1970-01-01 UTC.
+    rings: Vec<Ring>,
+    binding: Binding,
+    /// One for each ring, or none.
+    decryptions: Vec<Decryption>,
+    /// Packets since then are in the rings, µs since 1970-01-01 UTC.
     opened_us: i64,
 }
 
 impl Capture {
-    /// Opens the socket, which needs the capability `CAP_NET_RAW`, and attaches to the server's
-    /// process, which needs more. Packets wait in the ring from now on.
+    /// Opens the sockets, which needs the capability `CAP_NET_RAW`, and attaches to the server's
+    /// process, which needs more. Packets wait in the rings from now on.
     ///
     /// # Errors
     /// See [`CaptureError`].
     pub fn open(mut self) -> Result<Open, CaptureError> {
-        let ports = self.servers.iter().map(SocketAddr::port).collect::<BTreeSet<_>>();
-        let ports = ports.into_iter().collect::<Vec<_>>();
+        let shares = Share::all(self.threads);
         // First: a session whose request for TLS is captured is decrypted from its beginning.
-        let attach = |pid| Decryption::open(pid, &ports, self.ring_bytes);
-        let decryption = self.tls_process.map(attach).transpose()?;
-        self.budget.each.reads_tls = decryption.is_some();
-        let ring = Ring::open(&self.interface, &ports, self.ring_bytes)?;
-        Ok(Open { capture: self, ring, decryption, opened_us: now_us() })
+        let ports = ports_of(&self.servers);
+        let attach = |pid| Decryption::open(pid, &ports, self.ring_bytes, &shares);
+        let decryptions = self.tls_process.map(attach).transpose()?.unwrap_or_default();
+        self.budget.each.reads_tls = !decryptions.is_empty();
+        let Capture { interface, servers, ring_bytes, .. } = &self;
+        let source = Source { interface, servers, ring_bytes: *ring_bytes };
+        let (rings, binding) = source.open(&shares)?;
+        Ok(Open { capture: self, rings, binding, decryptions, opened_us: now_us() })
     }
 }
 
 impl Open {
+    /// How many threads take packets.
+    pub fn threads(&self) -> usize {
+        self.rings.len()
+    }
+
     /// Records until `stop` becomes readable. `started` is called when everything is ready, and
-    /// `report` every second and at the end. With an `enricher`, the server is asked what packets
-    /// have not shown.
+    /// `report` every second and at the end. With `enrichers`, one for each thread, the server is
+    /// asked what packets have not shown.
     ///
     /// # Errors
     /// See [`CaptureError`].
     pub fn run(
-        mut self,
+        self,
         recording: &Recording,
         stop: BorrowedFd<'_>,
-        mut enricher: Option<Enricher>,
+        enrichers: Vec<Enricher>,
         started: impl FnOnce(),
         report: &mut dyn FnMut(&Metrics),
     ) -> Result<Summary, CaptureError> {
@@ -133,187 +159,62 @@ impl Open {
             why,
         })?;
         recorder.set(Setting::Logging, 1);
-        let mut flows = Flows::new(self.capture.servers.clone(), self.capture.budget);
-        let mut probe = Probe::new(&recorder).stopped_by(stop);
-        if let Some(alive_us) = alive_us {
-            let opened_us = self.opened_us;
-            probe.unseen("not_running", 0, alive_us.min(opened_us), opened_us);
-        }
-        started();
-        let mut watch = Watch::new(now_us());
-        let outcome = loop {
-            let now = Instant::now();
-            let is_empty = self.take_blocks(BLOCKS_MAX, &mut watch, &mut flows, &mut probe);
-            if let Some(enricher) = &mut enricher {
-                if is_empty {
-                    watch.read_up_to = now.checked_sub(BLOCK_WAIT).unwrap_or(watch.read_up_to);
-                }
-                enricher.turn(now, watch.read_up_to, &mut flows, &mut probe, self.capture.say);
-                watch.enrich = Some(enricher.figures());
-            }
-            let now_us = now_us();
-            if now_us - watch.counted_us >= COUNT_EVERY_US {
-                self.look(&mut watch, &mut flows, &mut probe, now_us);
-                report(&watch.metrics(&flows, &probe));
-            }
-            if is_readable(stop) {
-                break Ok(());
-            }
-            if is_empty {
-                // Half a second behind: packets may still be in a block that is not full.
-                self.take_decrypted(now_us - 500_000, &mut flows, &mut probe);
-                flows.tick(now_us - 500_000, &mut probe);
-            }
-            if let Err(error) = self.ring.wait(stop, WAIT) {
-                break Err(error);
-            }
-        };
-        // Everything that has arrived up to now, but not for ever: more arrives meanwhile.
-        self.take_blocks(self.ring.block_count(), &mut watch, &mut flows, &mut probe);
-        self.take_decrypted(now_us(), &mut flows, &mut probe);
-        self.look(&mut watch, &mut flows, &mut probe, now_us());
-        watch.finish(&mut probe);
-        flows.finish(&mut probe);
-        report(&watch.metrics(&flows, &probe));
-        drop(probe);
+        let unseen = alive_us.map(|alive_us| (alive_us.min(self.opened_us), self.opened_us));
+        let recorded = self.record(&recorder, stop, enrichers, unseen, started, report);
         recorder.stop(STOP_TIMEOUT_MS);
-        outcome?;
-        Ok(Summary { figures: flows.figures(), ..watch.summary })
+        recorded
     }
 
-    /// Takes what the kernel has filled, but at most so many blocks. `true`: there is no more.
-    fn take_blocks(
-        &mut self,
-        blocks_max: usize,
-        watch: &mut Watch,
-        flows: &mut Flows,
-        probe: &mut Probe<'_>,
-    ) -> bool {
-        let Open { ring, decryption, .. } = self;
-        let mut each = |packet: Packet<'_>| {
-            if let Some(decryption) = decryption {
-                decryption.before(packet.ts_us, &mut |ts_us, piece| {
-                    flows.decrypted(ts_us, piece, probe);
-                });
+    /// The same with a recorder. `unseen` is when no capture was running.
+    fn record(
+        self,
+        recorder: &Recorder,
+        stop: BorrowedFd<'_>,
+        enrichers: Vec<Enricher>,
+        unseen: Option<(i64, i64)>,
+        started: impl FnOnce(),
+        report: &mut dyn FnMut(&Metrics),
+    ) -> Result<Summary, CaptureError> {
+        let Open { capture, rings, binding, decryptions, .. } = self;
+        let together = &Together::new(rings.len());
+        let (mut enrichers, mut decryptions) = (enrichers.into_iter(), decryptions.into_iter());
+        let flows = Flows::of_threads(&capture.servers, capture.budget, capture.threads.max(1));
+        let jobs = rings.into_iter().zip(flows).zip(0..).map(|((ring, flows), index)| {
+            let beside = Beside { enricher: enrichers.next(), decryption: decryptions.next() };
+            Job { index, ring, flows, beside, say: capture.say }
+        });
+        let mut jobs = jobs.collect::<Vec<_>>().into_iter();
+        let Some(first) = jobs.next() else { return Ok(Summary::default()) };
+        thread::scope(|scope| {
+            // The others end, too, if this thread ends by an error.
+            let ends = together.ends_with_this();
+            let (ring, mut first) = Worker::new(first, together, recorder, stop);
+            if let Some((since_us, until_us)) = unseen {
+                first.declare_unseen(since_us, until_us);
             }
-            match segment_of(&packet) {
-                Ok(Some(segment)) => flows.segment(&segment, probe),
-                Ok(None) => {}
-                Err(Damaged) => watch.summary.damaged += 1,
+            let mut others = Vec::new();
+            for job in jobs {
+                let thread = thread::Builder::new().name(format!("tacho-packet-{}", job.index));
+                let work = move || {
+                    let _ends = together.ends_with_this();
+                    let (ring, worker) = Worker::new(job, together, recorder, stop);
+                    worker.run(ring, stop)
+                };
+                others.push(thread.spawn_scoped(scope, work).map_err(CaptureError::Thread)?);
             }
-        };
-        (0..blocks_max).any(|_| !ring.next(&mut each))
-    }
-
-    /// Takes what was decrypted before a time, if packets do not come: those before it have come.
-    fn take_decrypted(&mut self, ts_us: i64, flows: &mut Flows, probe: &mut Probe<'_>) {
-        if let Some(decryption) = &mut self.decryption {
-            decryption.before(ts_us, &mut |ts_us, piece| flows.decrypted(ts_us, piece, probe));
-        }
-    }
-
-    /// Declares what was decrypted and found no space.
-    fn look_at_decryption(
-        &mut self,
-        watch: &Watch,
-        flows: &mut Flows,
-        probe: &mut Probe<'_>,
-        now_us: i64,
-    ) {
-        let Some(decryption) = &mut self.decryption else { return };
-        let lost = decryption.lost_pieces();
-        if lost > 0 {
-            probe.unseen("uprobes", lost, watch.counted_us, now_us);
-        }
-        if decryption.ends() {
-            decryption.before(now_us, &mut |ts_us, piece| flows.decrypted(ts_us, piece, probe));
-            flows.end_decryption(now_us, probe);
-            let say = self.capture.say;
-            say("the server's process has ended: encrypted sessions of a new one are not read");
-        }
-    }
-
-    /// Declares the packets that the kernel had no space for, and those of an interface that was
-    /// not there.
-    fn look(&mut self, watch: &mut Watch, flows: &mut Flows, probe: &mut Probe<'_>, now_us: i64) {
-        self.look_at_decryption(watch, flows, probe, now_us);
-        // A kernel that does not answer has no news.
-        let counts = self.ring.counts().unwrap_or_default();
-        watch.summary.packets += counts.packets;
-        watch.summary.dropped += counts.dropped;
-        if counts.dropped > 0 {
-            probe.unseen("kernel", counts.dropped, watch.counted_us, now_us);
-        }
-        let interface = &self.capture.interface;
-        match self.ring.follow() {
-            Change::Same => {}
-            Change::Gone if watch.gone_us.is_some() => {}
-            Change::Gone => {
-                watch.gone_us = Some(watch.counted_us);
-                let text = format!("there is no interface {interface} any more; waiting for it");
-                (self.capture.say)(&text);
+            started();
+            let lead = Lead::new(binding, &capture.interface, &mut *report);
+            let mut outcomes = vec![first.leading(lead).run(ring, stop)];
+            drop(ends);
+            for other in others {
+                outcomes.push(other.join().unwrap_or_else(|panic| resume_unwind(panic)));
             }
-            Change::New => {
-                let since_us = watch.gone_us.take().unwrap_or(watch.counted_us);
-                probe.unseen("interface", 0, since_us, now_us);
-                (self.capture.say)(&format!("capturing on the new interface {interface}"));
+            report(&together.metrics());
+            let mut sum = Summary::default();
+            for outcome in outcomes {
+                sum += outcome?;
             }
-        }
-        watch.counted_us = now_us;
-    }
-}
-
-/// A packet with a wrong checksum: its receiver discards it.
-pub(crate) struct Damaged;
-
-/// The TCP segment of a packet, if it has one.
-pub(crate) fn segment_of<'p>(packet: &Packet<'p>) -> Result<Option<Segment<'p>>, Damaged> {
-    let link = Link::Packet(packet.protocol);
-    if packet.is_unverified && link::has_wrong_checksum(link, packet.bytes) {
-        return Err(Damaged);
-    }
-    Ok(link::segment(link, packet.bytes, packet.packet_bytes, packet.ts_us))
-}
-
-/// What is looked at every second.
-struct Watch {
-    summary: Summary,
-    /// The last look, µs.
-    counted_us: i64,
-    /// When the interface was last seen, if it is not there, µs.
-    gone_us: Option<i64>,
-    /// All packets were read that were captured before.
-    read_up_to: Instant,
-    /// What the server was asked, if it is asked at all.
-    enrich: Option<enrich::Figures>,
-}
-
-impl Watch {
-    fn new(now_us: i64) -> Watch {
-        let read_up_to = Instant::now();
-        let summary = Summary::default();
-        Watch { summary, counted_us: now_us, gone_us: None, read_up_to, enrich: None }
-    }
-
-    fn metrics(&self, flows: &Flows, probe: &Probe<'_>) -> Metrics {
-        let Summary { packets, dropped, damaged, .. } = self.summary;
-        Metrics {
-            packets,
-            dropped,
-            damaged,
-            connections: flows.figures().connections,
-            followed: flows.followed() as u64,
-            held_bytes: flows.held_bytes() as u64,
-            decrypted_bytes: flows.figures().decrypted_bytes,
-            is_there: self.gone_us.is_none(),
-            enrich: self.enrich,
-            recorded: probe.recorded().clone(),
-        }
-    }
-
-    fn finish(&self, probe: &mut Probe<'_>) {
-        if let Some(since_us) = self.gone_us {
-            probe.unseen("interface", 0, since_us, self.counted_us);
-        }
+            Ok(sum)
+        })
     }
 }

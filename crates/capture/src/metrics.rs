@@ -49,10 +49,31 @@ impl Recorded {
         loss.bytes = loss.bytes.saturating_add(bytes);
     }
 
+    fn add(&mut self, other: &Recorded) {
+        self.logins += other.logins;
+        self.refused += other.refused;
+        self.statements += other.statements;
+        self.commands += other.commands;
+        for (cause, loss) in &other.losses {
+            let sum = self.losses.entry(cause).or_default();
+            sum.lines += loss.lines;
+            sum.bytes = sum.bytes.saturating_add(loss.bytes);
+        }
+    }
+
     /// `lost` lines of all causes.
     pub fn lost_lines(&self) -> u64 {
         self.losses.values().map(|loss| loss.lines).sum()
     }
+}
+
+/// What the ring of a thread has counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OfThread {
+    /// Packets of the servers' ports.
+    pub packets: u64,
+    /// Packets that the kernel had no space for.
+    pub dropped: u64,
 }
 
 /// Counters since the start of the capture.
@@ -78,12 +99,34 @@ pub struct Metrics {
     pub enrich: Option<enrich::Figures>,
     /// What was recorded.
     pub recorded: Recorded,
+    /// Of each thread; empty in the counters of a single thread.
+    pub threads: Vec<OfThread>,
 }
 
 /// Name, type, help, value.
 type Row<'m> = (&'m str, &'m str, &'m str, u64);
 
 impl Metrics {
+    /// Those of several threads together.
+    pub fn sum<'m>(of_threads: impl IntoIterator<Item = &'m Metrics>) -> Metrics {
+        let mut sum = Metrics { is_there: true, ..Metrics::default() };
+        for it in of_threads {
+            sum.packets += it.packets;
+            sum.dropped += it.dropped;
+            sum.damaged += it.damaged;
+            sum.connections += it.connections;
+            sum.followed += it.followed;
+            sum.held_bytes += it.held_bytes;
+            sum.decrypted_bytes += it.decrypted_bytes;
+            sum.is_there &= it.is_there;
+            // All threads ask together.
+            sum.enrich = it.enrich.or(sum.enrich);
+            sum.recorded.add(&it.recorded);
+            sum.threads.push(OfThread { packets: it.packets, dropped: it.dropped });
+        }
+        sum
+    }
+
     /// In Prometheus' text format, with the interface as a label.
     pub fn text(&self, interface: &str) -> String {
         let recorded = &self.recorded;
@@ -116,7 +159,24 @@ impl Metrics {
                 line(&mut text, name, &format!("{label},cause=\"{cause}\""), of(loss));
             }
         }
+        self.add_threads(&mut text, &label);
         text
+    }
+
+    /// They show whether the connections are spread.
+    fn add_threads(&self, text: &mut String, label: &str) {
+        let labels = (0..self.threads.len()).map(|it| format!("{label},thread=\"{it}\""));
+        let labels = labels.collect::<Vec<_>>();
+        let name = "thread_packets_total";
+        head(text, name, "counter", "Packets of a thread.");
+        for (labels, it) in labels.iter().zip(&self.threads) {
+            line(text, name, labels, it.packets);
+        }
+        let name = "thread_dropped_packets_total";
+        head(text, name, "counter", "Packets of a thread that the kernel dropped.");
+        for (labels, it) in labels.iter().zip(&self.threads) {
+            line(text, name, labels, it.dropped);
+        }
     }
 
     fn enrich_rows(&self) -> Vec<Row<'_>> {
@@ -170,6 +230,29 @@ mod tests {
         }
         assert_eq!((recorded.statements, recorded.commands, recorded.lost_lines()), (2, 1, 3));
         assert_eq!(recorded.losses["tcp_gap"], Loss { lines: 2, bytes: 12 });
+    }
+
+    #[test]
+    fn threads_are_summed() {
+        let mut metrics = [1, 2].map(|packets| Metrics {
+            packets,
+            dropped: 3,
+            held_bytes: 5,
+            is_there: true,
+            ..Metrics::default()
+        });
+        metrics[0].recorded.statements = 7;
+        metrics[0].recorded.lost("kernel", 0);
+        metrics[1].recorded.lost("kernel", 0);
+        metrics[1].recorded.lost("tcp_gap", 9);
+        let sum = Metrics::sum(&metrics);
+        assert_eq!((sum.packets, sum.dropped, sum.held_bytes, sum.is_there), (3, 6, 10, true));
+        assert_eq!((sum.recorded.statements, sum.recorded.lost_lines()), (7, 3));
+        assert_eq!(sum.recorded.losses["tcp_gap"], Loss { lines: 1, bytes: 9 });
+        let line = "tacho_capture_thread_packets_total{interface=\"eth0\",thread=\"1\"} 2\n";
+        assert!(sum.text("eth0").contains(line), "{}", sum.text("eth0"));
+        metrics[0].is_there = false;
+        assert!(!Metrics::sum(&metrics).is_there);
     }
 
     #[test]

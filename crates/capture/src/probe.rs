@@ -67,6 +67,8 @@ pub struct Probe<'r> {
     thread: Thread,
     open: HashMap<u32, Open>,
     last_text_id: u64,
+    /// Stands for no connection.
+    nobody: Identity,
     /// [`STRING_PROXY_USER`].
     captured: Vec<u8>,
     recorded: Recorded,
@@ -81,9 +83,17 @@ impl<'r> Probe<'r> {
             thread: Thread::default(),
             open: HashMap::new(),
             last_text_id: 0,
+            nobody: Identity::default(),
             captured: Vec::new(),
             recorded: Recorded::default(),
         }
+    }
+
+    /// Of one of several threads, by its index: no two may write records of one connection, also of
+    /// none.
+    pub fn of_thread(mut self, index: u32) -> Probe<'r> {
+        self.nobody.number = index;
+        self
     }
 
     /// What was recorded.
@@ -123,7 +133,9 @@ impl<'r> Probe<'r> {
             ..Record::EMPTY
         };
         // Of no connection, but of a capture.
-        self.put(&Identity::default(), &Client::default(), record, cause);
+        let nobody = std::mem::take(&mut self.nobody);
+        self.put(&nobody, &Client::default(), record, cause);
+        self.nobody = nobody;
     }
 
     fn put(&mut self, who: &Identity, client: &Client, record: Record, command: &str) {

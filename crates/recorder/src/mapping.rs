@@ -63,6 +63,8 @@ pub struct Mapping {
 
 // SAFETY: the memory is shared with other processes anyway; its user defines the access (`Arena`).
 unsafe impl Send for Mapping {}
+// SAFETY: as above; a reference gives the address, and advice to the kernel, which any thread may.
+unsafe impl Sync for Mapping {}
 
 /// Reserves addresses and maps nothing there.
 fn reserve(bytes: usize) -> io::Result<*mut libc::c_void> {

@@ -3,3 +3,4 @@
 pub mod file;
 mod filter;
 pub mod live;
+pub mod share;

@@ -57,11 +57,12 @@ impl Plan {
         Ok(Some(Plan { source, servers: servers(args)? }))
     }
 
-    /// Starts the thread that asks, which has the privileges of this one.
-    pub fn start(self) -> Result<Enricher, CaptureError> {
+    /// Starts the thread that asks, which has the privileges of this one, for so many threads of
+    /// packets.
+    pub fn start(self, threads: usize) -> Result<Vec<Enricher>, CaptureError> {
         let Plan { mut source, servers } = self;
         let ask = Box::new(move |questions: &[Question]| source.ask(questions));
-        Enricher::start(servers, ask).map_err(CaptureError::Thread)
+        Enricher::start(&servers, threads, ask).map_err(CaptureError::Thread)
     }
 }
 

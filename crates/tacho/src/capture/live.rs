@@ -31,11 +31,12 @@ pub fn run(args: &CaptureArgs, interface: &str, log: &Path) -> Result<(), Captur
         interface: interface.to_owned(),
         servers: args.server.clone(),
         ring_bytes: usize::try_from(args.ring_size).unwrap_or(usize::MAX),
+        threads: args.threads,
         tls_process: args.tls_uprobes,
         budget: args.budget(),
         say: |text| say::problem(text),
     };
-    // The socket and the uprobes need privileges; nothing after them does.
+    // The sockets and the uprobes need privileges; nothing after them does.
     let open = capture.open()?;
     give_up_privileges(args, new_user)?;
     std::fs::create_dir_all(&log).map_err(directory)?;
@@ -52,11 +53,11 @@ pub fn run(args: &CaptureArgs, interface: &str, log: &Path) -> Result<(), Captur
         replay: false,
     };
     let stopped = stopped_by_signal()?;
-    let enricher = enrich.map(Plan::start).transpose()?;
+    let enrichers = enrich.map(|plan| plan.start(open.threads())).transpose()?.unwrap_or_default();
     let started = || say::problem(format!("capturing on {interface} into {}", log.display()));
     let mut figures = Figures::new(interface, args.metrics_file.clone());
     let mut last = Metrics::default();
-    let summary = open.run(&recording, stopped.as_fd(), enricher, started, &mut |metrics| {
+    let summary = open.run(&recording, stopped.as_fd(), enrichers, started, &mut |metrics| {
         figures.show(metrics);
         last.clone_from(metrics);
     });

@@ -30,6 +30,9 @@ to stderr. It needs the capability CAP_NET_RAW to open its socket, and gives up 
 after that. As root, it also switches to the user that owns the log directory, or the directory
 above if that is missing; if that is root, --user is required.
 
+With --threads, all packets of a connection reach the same thread, in both directions. The threads
+share --ring-size and the limits for memory. --check listens with one thread.
+
 Without --server, --read finds connections to port 3306, and those whose server greets as MySQL.
 
 --check listens for a while, records nothing, and shows what would be recorded: the interface, the
@@ -110,7 +113,12 @@ pub struct CaptureArgs {
     #[arg(long, value_name = "USER", requires = "interface")]
     pub user: Option<String>,
 
-    /// Memory for packets that wait, between the kernel and this command
+    /// Threads that take packets; all packets of a connection go to one of them
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=16),
+          default_value = "1", requires = "interface")]
+    pub threads: u32,
+
+    /// Memory for packets that wait, between the kernel and this command, of all threads together
     #[arg(long, value_name = size::NAME, value_parser = size::between(32 << 20, 4 << 30),
           default_value = "64MiB", requires = "interface")]
     pub ring_size: u64,

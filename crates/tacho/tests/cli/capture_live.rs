@@ -13,7 +13,7 @@ use serde_json::Value;
 /// How long anything may take on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 pub const SERVER: &str = "10.9.0.2:3306";
-const OK: &[u8] = b"\0\0\0\x02\0\0\0";
+pub const OK: &[u8] = b"\0\0\0\x02\0\0\0";
 
 /// Set in the process in the namespace.
 const INSIDE: &str = "TACHO_TEST_NAMESPACE";
@@ -69,20 +69,25 @@ pub fn wait_for_state(state: &str) {
 }
 
 /// A running `tacho capture`.
-struct Capture {
-    child: Child,
+pub struct Capture {
+    pub child: Child,
     said: BufReader<ChildStderr>,
     log: PathBuf,
 }
 
 impl Capture {
-    fn start(directory: &Path) -> Capture {
+    pub fn start(directory: &Path) -> Capture {
+        Capture::start_with(directory, &[])
+    }
+
+    pub fn start_with(directory: &Path, options: &[&str]) -> Capture {
         let log = directory.join("log");
         let mut child = Command::new(env!("CARGO_BIN_EXE_tacho"))
             .args(["capture", "--interface", "v0", "--server", SERVER, "--utc"])
             .args(["--ring-size", "32MiB", "--log", log.to_str().unwrap()])
             .args(["--metrics-file", directory.join("m.prom").to_str().unwrap()])
             .args(["--arena-directory", directory.to_str().unwrap()])
+            .args(options)
             .stderr(Stdio::piped())
             .spawn()
             .expect("tacho");
@@ -92,7 +97,7 @@ impl Capture {
         capture
     }
 
-    fn wait_for_message(&mut self, text: &str) {
+    pub fn wait_for_message(&mut self, text: &str) {
         let mut said = String::new();
         while self.said.read_line(&mut said).expect("its messages") > 0 {
             if said.contains(text) {
@@ -102,7 +107,7 @@ impl Capture {
         panic!("it ended and never said {text:?}: {said}");
     }
 
-    fn lines(&self) -> Vec<Value> {
+    pub fn lines(&self) -> Vec<Value> {
         let files = std::fs::read_dir(&self.log).expect("the log");
         let mut files = files.map(|entry| entry.unwrap().path()).collect::<Vec<_>>();
         files.retain(|path| path.extension().is_some_and(|it| it == "jsonl"));
@@ -113,7 +118,7 @@ impl Capture {
         text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
     }
 
-    fn wait_for_line(&self, wanted: impl Fn(&Value) -> bool) -> Value {
+    pub fn wait_for_line(&self, wanted: impl Fn(&Value) -> bool) -> Value {
         let since = Instant::now();
         loop {
             let lines = self.lines();
@@ -125,12 +130,12 @@ impl Capture {
         }
     }
 
-    fn wait_for_statement(&self, sql: &str) -> Value {
+    pub fn wait_for_statement(&self, sql: &str) -> Value {
         self.wait_for_line(|line| line["event"] == "statement" && line["sql"] == sql)
     }
 
     /// Waits until the start of a statement is in the arena: it has no line before its end.
-    fn wait_for_start(&self, arenas: &Path, sql: &str) {
+    pub fn wait_for_start(&self, arenas: &Path, sql: &str) {
         let since = Instant::now();
         loop {
             let files = std::fs::read_dir(arenas).expect("the arenas");
@@ -145,12 +150,12 @@ impl Capture {
         }
     }
 
-    fn signal(&self, signal: i32) {
+    pub fn signal(&self, signal: i32) {
         // SAFETY: a child process that was not waited for yet.
         assert_eq!(unsafe { libc::kill(self.child.id() as i32, signal) }, 0);
     }
 
-    fn stop(mut self) -> Vec<Value> {
+    pub fn stop(mut self) -> Vec<Value> {
         self.signal(libc::SIGTERM);
         assert!(self.child.wait().expect("its end").success());
         self.lines()
@@ -185,6 +190,8 @@ pub struct Wire {
     socket: OwnedFd,
     port: u16,
     next: [u32; 2],
+    /// VLAN tags of its frames.
+    pub tags: usize,
 }
 
 impl Wire {
@@ -208,12 +215,16 @@ impl Wire {
             libc::bind(socket.as_raw_fd(), address, bytes)
         };
         assert_eq!(rc, 0, "{}", std::io::Error::last_os_error());
-        Wire { socket, port, next: [1_000, 2_000] }
+        Wire { socket, port, next: [1_000, 2_000], tags: 0 }
     }
 
     /// A session after its login.
     pub fn log_in(port: u16) -> Wire {
-        let mut wire = Wire::open(port);
+        Wire::open(port).log_in_here()
+    }
+
+    pub fn log_in_here(self) -> Wire {
+        let mut wire = self;
         wire.send(0, b"", Odd { syn: true, is_first: true, ..Odd::default() });
         wire.next[0] += 1;
         wire.send(1, b"", Odd { syn: true, ..Odd::default() });
@@ -245,6 +256,8 @@ impl Wire {
         if odd.is_too_long {
             frame[14 + 3] += 1;
         }
+        let tags = [0x81, 0, 0, 5].repeat(self.tags);
+        frame.splice(12..12, tags);
         // SAFETY: the pointer is valid for that many bytes.
         let sent =
             unsafe { libc::send(self.socket.as_raw_fd(), frame.as_ptr().cast(), frame.len(), 0) };
@@ -268,11 +281,11 @@ impl Wire {
     }
 }
 
-fn query(text: &str) -> Vec<u8> {
+pub fn query(text: &str) -> Vec<u8> {
     packet(0, &[b"\x03", text.as_bytes()].concat())
 }
 
-fn of<'l>(lines: &'l [Value], event: &str) -> Vec<&'l Value> {
+pub fn of<'l>(lines: &'l [Value], event: &str) -> Vec<&'l Value> {
     lines.iter().filter(|line| line["event"] == event).collect()
 }
 

@@ -5,6 +5,7 @@ mod bounds;
 mod capture;
 mod capture_check;
 mod capture_live;
+mod capture_threads;
 mod convert;
 mod digest;
 mod follow;
