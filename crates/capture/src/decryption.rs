@@ -46,7 +46,7 @@ struct Queue {
     bytes: usize,
 }
 
-/// What all threads share.
+/// Shared by all threads.
 struct Shared {
     uprobes: Uprobes,
     share: Share,

@@ -100,7 +100,7 @@ impl Enricher {
         Ok((0..threads).map(of_thread).collect())
     }
 
-    /// What all threads have asked, and the answers.
+    /// Questions and answers of all threads.
     pub fn figures(&self) -> Figures {
         lock(&self.rounds).figures()
     }

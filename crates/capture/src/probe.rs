@@ -68,7 +68,7 @@ pub struct Probe<'r> {
     open: HashMap<u32, Open>,
     last_text_id: u64,
     /// Stands for no connection.
-    nobody: Identity,
+    no_session: Identity,
     /// [`STRING_PROXY_USER`].
     captured: Vec<u8>,
     recorded: Recorded,
@@ -83,7 +83,7 @@ impl<'r> Probe<'r> {
             thread: Thread::default(),
             open: HashMap::new(),
             last_text_id: 0,
-            nobody: Identity::default(),
+            no_session: Identity::default(),
             captured: Vec::new(),
             recorded: Recorded::default(),
         }
@@ -92,7 +92,7 @@ impl<'r> Probe<'r> {
     /// Of one of several threads, by its index: no two may write records of one connection, also of
     /// none.
     pub fn of_thread(mut self, index: u32) -> Probe<'r> {
-        self.nobody.number = index;
+        self.no_session.number = index;
         self
     }
 
@@ -133,9 +133,9 @@ impl<'r> Probe<'r> {
             ..Record::EMPTY
         };
         // Of no connection, but of a capture.
-        let nobody = std::mem::take(&mut self.nobody);
-        self.put(&nobody, &Client::default(), record, cause);
-        self.nobody = nobody;
+        let no_session = std::mem::take(&mut self.no_session);
+        self.put(&no_session, &Client::default(), record, cause);
+        self.no_session = no_session;
     }
 
     fn put(&mut self, who: &Identity, client: &Client, record: Record, command: &str) {

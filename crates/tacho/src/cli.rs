@@ -67,7 +67,7 @@ pub enum Command {
     /// Write a server's audit log in a separate process (tacho_writer=EXTERNAL)
     Recorder(RecorderArgs),
     /// Record statements from network packets, without a plugin in the server
-    Capture(CaptureArgs),
+    Capture(Box<CaptureArgs>),
     /// Show the arenas and their records, or release a server that waits for a full disk
     Arena(ArenaArgs),
     /// Measure the overhead of auditing on a server

@@ -33,7 +33,7 @@ pub(super) struct Waiting {
     pub at: Option<Instant>,
 }
 
-/// What concerns one of the threads.
+/// The part of one thread in a round.
 #[derive(Default)]
 struct Part {
     /// Its questions for the next round; `None`: it was not asked for them yet.

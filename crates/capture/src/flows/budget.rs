@@ -1,4 +1,4 @@
-//! What connections may use, also if several threads share it.
+//! Limits of memory and connections, also if several threads share them.
 //!
 //! Each thread has a part for itself, which no other thread's connections can take. The other half
 //! is for whoever needs it. So the limit holds for all threads together, and a thread that has much
@@ -30,7 +30,7 @@ const BYTES_AT_A_TIME: usize = 1 << 20;
 /// Connections are.
 const CONNECTIONS_AT_A_TIME: usize = 100;
 
-/// What the connections of a thread may use.
+/// The limits of the connections of a thread.
 pub(super) struct Allowances {
     pub bytes: Allowance,
     pub connections: Allowance,

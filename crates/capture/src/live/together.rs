@@ -1,4 +1,4 @@
-//! What all threads of a capture look at together.
+//! State that all threads of a capture share.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};

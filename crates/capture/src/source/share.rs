@@ -53,7 +53,7 @@ impl Share {
         let [by_address, by_port, last] = self.keys;
         let mut hash = ports.wrapping_mul(by_port) ^ addresses.wrapping_mul(by_address);
         hash = (hash ^ (hash >> 15)).wrapping_mul(last) >> 16;
-        (hash * self.count >> 16) as usize
+        ((hash * self.count) >> 16) as usize
     }
 }
 

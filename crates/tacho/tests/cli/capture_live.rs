@@ -11,7 +11,7 @@ use etherparse::PacketBuilder;
 use serde_json::Value;
 
 /// How long anything may take on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+pub const PATIENCE: Duration = Duration::from_secs(60);
 pub const SERVER: &str = "10.9.0.2:3306";
 pub const OK: &[u8] = b"\0\0\0\x02\0\0\0";
 
