@@ -60,7 +60,7 @@ fn certificate(directory: &Path) -> (PathBuf, PathBuf) {
 
 impl Scene {
     /// `None`: this machine does not permit it, which is listed as left out.
-    fn new() -> Option<Scene> {
+    fn new(threads: &str) -> Option<Scene> {
         if !rustix::process::geteuid().is_root() {
             leave_out("encrypted sessions are not captured: only root may attach uprobes");
             return None;
@@ -84,7 +84,7 @@ impl Scene {
         }
         chown(directory.path(), Some(NOBODY), Some(NOBODY)).expect("as root");
         let pid = server.pid().expect("a process").to_string();
-        let options = ["--tls-uprobes", &pid, "--ring-size", "32MiB"];
+        let options = ["--tls-uprobes", &pid, "--ring-size", "32MiB", "--threads", threads];
         match Capture::start_with(server.port(), directory.path(), &options) {
             Ok(capture) => Some(Scene { server, capture, _directory: directory }),
             // A container without the privileges.
@@ -128,7 +128,17 @@ fn statements<'l>(lines: impl Iterator<Item = &'l Value>, user: &str) -> Vec<(St
 
 #[test]
 fn encrypted_sessions_are_recorded_as_others_are() {
-    let Some(mut scene) = Scene::new() else { return };
+    record_encrypted_sessions("1");
+}
+
+/// Whichever thread finds a part of a session, it reaches the one that has the connection.
+#[test]
+fn encrypted_sessions_reach_their_threads() {
+    record_encrypted_sessions("3");
+}
+
+fn record_encrypted_sessions(threads: &str) {
+    let Some(mut scene) = Scene::new(threads) else { return };
     scene.run(true, &["shop"], SCRIPT);
     scene.run(false, &["shop"], SCRIPT);
     scene.run(true, &["--compress", "shop"], "SELECT REPEAT('y', 90000);");
@@ -155,7 +165,7 @@ fn encrypted_sessions_are_recorded_as_others_are() {
 
 #[test]
 fn what_overflows_is_declared_and_later_statements_are_recorded() {
-    let Some(mut scene) = Scene::new() else { return };
+    let Some(mut scene) = Scene::new("2") else { return };
     scene.capture.pause(true).expect("a running capture");
     let row = format!("SELECT REPEAT('x', {});\n", 1 << 20);
     assert!(scene.run(true, &["--max-allowed-packet=64M"], &row.repeat(80)));
