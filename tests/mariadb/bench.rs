@@ -26,7 +26,7 @@ fn bench(directory: &Path, arguments: &[&str]) -> Command {
 }
 
 /// The server that the tests are about.
-fn on_release(command: &mut Command) {
+pub fn on_release(command: &mut Command) {
     if let Some(folder) = server::folder() {
         command.arg("--server-directory").arg(folder).arg("--plugin").arg(server::plugin());
     }
@@ -446,6 +446,10 @@ fn wrong_usage_and_broken_methods_are_reported() {
         (vec!["--method", "nosuch"], 2, "unknown method \"nosuch\""),
         (vec!["--workload", "nosuch"], 2, "unknown workload \"nosuch\""),
         (vec!["--restore"], 2, "--restore needs"),
+        (vec!["--side-by-side", "--baseline", "nosuch"], 2, "unknown method \"nosuch\""),
+        (vec!["--side-by-side", "--interval", "0"], 2, "--interval must be more than 0"),
+        (vec!["--side-by-side", "--socket", "/nosuch"], 2, "cannot be used with"),
+        (vec!["--max-time", "1m"], 2, "--side-by-side"),
         (vec!["--user", "root"], 2, "--user needs a server"),
         (vec!["--socket", "/nosuch", "--user", "root"], 1, "cannot connect to /nosuch"),
         (vec!["--method-file", &file, "--method", "broken"], 1, "no_such_variable"),

@@ -1,6 +1,7 @@
 //! The plugin in MariaDB: 10.11 of this machine, or with `TACHO_SERVER=mariadb-11.8` that one.
 
 mod bench;
+mod bench_sides;
 mod capture;
 mod charsets;
 mod command_cases;

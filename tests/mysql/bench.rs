@@ -107,7 +107,7 @@ fn every_variant_of_tacho_can_be_measured() {
     let directory = directory("mysql-variants");
     // On 8.0 each block has its own server, and the others have the same kinds.
     let (methods, count) = match release() {
-        Release::Mysql97 => ("tacho:*", 10),
+        Release::Mysql97 => ("tacho:*", 11),
         Release::Mysql80 => ("tacho:off,tacho:external", 2),
     };
     let arguments = ["--pairs", "1", "--method", methods, "--workload", "oltp_point_select"];

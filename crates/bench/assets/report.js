@@ -7,6 +7,8 @@
   const blocks = of("block"), results = of("result"), instructions = of("instructions");
   const methods = run ? run.methods : [];
   const AGAIN = "none-again";
+  const sides = run?.settings.side_by_side;
+  const baseline = sides?.baseline ?? "none";
 
   // ---- small helpers -------------------------------------------------------------------
 
@@ -45,7 +47,8 @@
     return sorted.length % 2 ? sorted[Math.floor(middle)] : (sorted[middle - 1] + sorted[middle]) / 2;
   };
   const cellKey = (line) => [line.workload, line.threads, line.rate ?? ""].join("|");
-  const cellName = (line) => `${line.workload}, ${line.threads} connections, `
+  const cellName = (line) => `${line.workload}, ${line.threads} connections`
+    + `${sides ? " to each server" : ""}, `
     + (line.rate ? `${line.rate} events/s` : "closed loop");
   const cells = [...new Map(results.map((line) => [cellKey(line), line])).values()];
 
@@ -87,6 +90,13 @@
   const COLUMNS = [["qps", "queries/s", 1, 0], ["cpu_us_per_query", "CPU µs/query", 1, 1],
     ["p50_us", "p50 ms", 1e-3, 2], ["p99_us", "p99 ms", 1e-3, 2], ["p999_us", "p99.9 ms", 1e-3, 2]];
 
+  function more({ difference }, factor, digits) {
+    if (!difference) return "";
+    const [estimate, low, high] = [difference.estimate, difference.low, difference.high]
+      .map((value) => (value < 0 ? "−" : "+") + number(Math.abs(value) * factor, digits));
+    return `, ${estimate} (${low} to ${high})`;
+  }
+
   function table(cell) {
     const body = element("tbody");
     const mine = results.filter((line) => cellKey(line) === cellKey(cell));
@@ -94,7 +104,7 @@
     const none = mine.find((line) => line.method === AGAIN) ?? mine[0];
     const row = (name, values, log) => element("tr", {}, element("td", {}, name), ...values,
       element("td", {}, log));
-    body.append(row("none", shown.map(([name, , factor, digits]) => element("td", {},
+    body.append(row(baseline, shown.map(([name, , factor, digits]) => element("td", {},
       none.figures[name] ? number(none.figures[name].off * factor, digits) : "")), ""));
     for (const line of mine) {
       // There is one A/A pair for each way of switching.
@@ -106,7 +116,7 @@
         if (figure.ratio == null) return element("td", {}, element("small", {}, "too noisy"));
         return element("td", {}, `× ${figure.ratio.toFixed(3)} `,
           element("small", {}, `(${figure.low.toFixed(3)}–${figure.high.toFixed(3)}) `
-            + number(figure.on * factor, digits)));
+            + number(figure.on * factor, digits) + more(figure, factor, digits)));
       }), line.log_bytes_per_query == null ? "" : number(line.log_bytes_per_query)));
     }
     return element("div", { class: "scroll" }, element("table", {}, element("thead", {},
@@ -188,16 +198,18 @@
       && Number.isFinite(value(block)));
     if (!mine.length) return null;
     const names = order.filter((name) => mine.some((block) => block.method === name));
-    const times = [], series = names.map(() => []);
+    // Blocks of two servers begin and end together; each is half of the time.
+    const rows = new Map();
     for (const block of mine) {
-      const until = block.at_s + block.seconds;
+      const until = block.at_s + (sides ? 2 * run.settings.block_s : block.seconds);
       for (const [at, there] of [[block.at_s - 1e-3, false], [block.at_s, true], [until, true],
         [until + 1e-3, false]]) {
-        times.push(at);
-        names.forEach((name, index) =>
-          series[index].push(there && name === block.method ? value(block) : null));
+        if (!rows.has(at)) rows.set(at, names.map(() => null));
+        if (there) rows.get(at)[names.indexOf(block.method)] = value(block);
       }
     }
+    const times = [...rows.keys()].sort((a, b) => a - b);
+    const series = names.map((_, index) => times.map((at) => rows.get(at)[index]));
     const holder = element("div");
     const figure = element("figure", {}, element("h3", {}, caption), holder);
     const bands = (plot) => {
@@ -205,7 +217,7 @@
       ctx.save();
       ctx.globalAlpha = 0.14;
       for (const block of mine) {
-        if (block.method === "none") continue;
+        if (block.method === baseline) continue;
         const from = plot.valToPos(block.at_s, "x", true);
         const to = plot.valToPos(block.at_s + block.seconds, "x", true);
         const start = Math.max(from, bbox.left), stop = Math.min(to, bbox.left + bbox.width);
@@ -234,7 +246,7 @@
     if (!mine.length) return null;
     const noisy = mine.find((line) => line.method === AGAIN)?.figures.p99_us?.too_noisy;
     const floor = mine.find((line) => line.method === AGAIN);
-    const curves = [...(floor ? [["none", floor.latency_curve_off]] : []),
+    const curves = [...(floor ? [[baseline, floor.latency_curve_off]] : []),
       ...mine.filter((line) => line.method !== AGAIN)
         .map((line) => [line.method, line.latency_curve])];
     const shares = [...new Set(curves.flatMap(([, curve]) => curve.map(([share]) => share)))]
@@ -258,7 +270,7 @@
       legend: { show: false },
       series: [{}, ...curves.map(([name]) => ({ label: title(name), stroke: color(name),
         width: 2, points: { show: false }, spanGaps: true,
-        dash: name === "none" ? [6, 4] : undefined }))],
+        dash: name === baseline ? [6, 4] : undefined }))],
     }, data));
     const text = "Share of events (transactions) that took no longer, all blocks together. "
       + (cell.rate ? "Open loop: the wait for a late predecessor counts."
@@ -340,7 +352,7 @@
         const at = (name, count) => results.find((line) => line.workload === family[0].workload
           && (line.rate ?? "") === (family[0].rate ?? "") && line.threads === count
           && line.method === name)?.figures[figure]?.ratio ?? null;
-        const names = order.filter((name) => name !== "none" && name !== AGAIN
+        const names = order.filter((name) => name !== baseline && name !== AGAIN
           && threads.some((count) => at(name, count) != null));
         const heading = `${family[0].workload}: ${caption}`;
         if (!names.length) {
@@ -385,17 +397,24 @@
 
   function details() {
     if (!run) return null;
-    const told = { ...run.settings, load_average: run.machine.load_average,
+    const { side_by_side: ignored, ...settings } = run.settings;
+    const told = { ...settings, ...sides, load_average: run.machine.load_average,
       kernel: run.machine.kernel, ...run.server.variables };
     const list = element("dl");
     for (const [name, value] of Object.entries(told)) {
       list.append(element("dt", {}, name), element("dd", {}, String(value)));
     }
-    return section("How it was measured",
-      `Blocks of ${run.settings.block_s} s alternate between a method and none under one running `
-      + "load, and each is compared with its neighbour. A figure is the median of these ratios with "
-      + "its 95 % bootstrap interval. The grey band is the same server against itself (A/A): what "
-      + "lies in it has not been measured.", list);
+    const how = sides
+      ? `Two servers have the same load, in turns of 50 ms, one with a method, one with ${baseline}; `
+        + `after a block of ${run.settings.block_s} s they exchange their roles. A round is both, `
+        + "and its ratio the geometric mean, in which the servers' own differences cancel. A "
+        + "figure is the center of the rounds (Hodges-Lehmann) with its 95 % interval (signed ranks). The "
+        + `grey band has ${baseline} on both servers (A/A): what lies in it has not been measured.`
+      : `Blocks of ${run.settings.block_s} s alternate between a method and none under one running `
+        + "load, and each is compared with its neighbour. A figure is the median of these ratios "
+        + "with its 95 % bootstrap interval. The grey band is the same server against itself "
+        + "(A/A): what lies in it has not been measured.";
+    return section("How it was measured", how, list);
   }
 
   function draw() {
@@ -416,8 +435,8 @@
         ["cpu_us_per_query", "CPU per query (less is better)"],
         ["p50_us", "median latency (less is better)"], ["p99_us", "p99 latency (less is better)"]]
         .map(([name, caption]) => ratios(cell, name, caption)).filter(Boolean);
-      parts.push(section(cellName(cell), "Each method as a multiple of no audit, with the 95 % "
-        + "interval; grey is the A/A interval.", element("div", { class: "grid" }, ...forest),
+      parts.push(section(cellName(cell), `Each method as a multiple of ${title(baseline)}, with the `
+        + "95 % interval; grey is the A/A interval.", element("div", { class: "grid" }, ...forest),
       element("h3", {}, "Figures"), table(cell)));
       const names = order.filter((name) => blocks.some((block) => block.method === name
         && cellKey(block) === cellKey(cell)));

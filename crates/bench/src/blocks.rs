@@ -14,7 +14,7 @@ use crate::load::{Load, LoadPlan};
 use crate::method::{Method, NONE, Switch};
 use crate::output::Output;
 use crate::plan::{self, Cell, Group};
-use crate::sample::{Probe, files_of};
+use crate::sample::{Edge, Probe, files_of};
 use crate::stop::Stop;
 use crate::switch::Switcher;
 use crate::target::Target;
@@ -178,7 +178,7 @@ impl Bench {
 
     fn start_load(&mut self, plan: &LoadPlan, work: &Path) -> Result<Load> {
         let load = plan.start(work, &self.stop)?;
-        self.probes.clear();
+        self.forget_probes();
         self.stop.sleep(self.timing.warm_up)?;
         Ok(load)
     }
@@ -233,21 +233,50 @@ impl Bench {
     ) -> Result<Block> {
         let none = Method::none(NONE);
         let method = if on { method } else { &none };
+        self.prepare_probe(method)?;
+        load.begin_epoch();
+        self.stop.sleep(guard)?;
+        let from = self.read(method, load)?;
+        self.stop.sleep(self.timing.block)?;
+        let to = self.read(method, load)?;
+        load.check()?;
+        let (measured, histogram) = self.probe(method)?.between(&from, &to);
+        let seconds = (to.at() - from.at()).as_secs_f64();
+        Ok(Block { at: from.at(), seconds, measured, histogram })
+    }
+
+    /// Finds out what to read for a method that is on, once for each load.
+    ///
+    /// # Errors
+    /// The server reports an error.
+    pub(crate) fn prepare_probe(&mut self, method: &Method) -> Result<()> {
         if !self.probes.contains_key(&method.name) {
             let mut probe = self.target.probe(&mut self.conn, method)?;
             probe.companion = self.switcher.companion_pid(method);
             self.probes.insert(method.name.clone(), probe);
         }
-        let probe = self.probes.get(&method.name).context("a probe")?;
-        load.begin_epoch();
-        self.stop.sleep(guard)?;
-        let from = probe.read(&mut self.conn, load)?;
-        self.stop.sleep(self.timing.block)?;
-        let to = probe.read(&mut self.conn, load)?;
-        load.check()?;
-        let (measured, histogram) = probe.between(&from, &to);
-        let seconds = (to.at() - from.at()).as_secs_f64();
-        Ok(Block { at: from.at(), seconds, measured, histogram })
+        Ok(())
+    }
+
+    /// What to read for a method.
+    ///
+    /// # Errors
+    /// It is not prepared.
+    pub(crate) fn probe(&self, method: &Method) -> Result<&Probe> {
+        self.probes.get(&method.name).context("a probe")
+    }
+
+    /// Forgets what to read: threads of another load are others.
+    pub(crate) fn forget_probes(&mut self) {
+        self.probes.clear();
+    }
+
+    /// Reads the counters of the server and its load.
+    ///
+    /// # Errors
+    /// The server reports an error, or has ended.
+    pub(crate) fn read(&mut self, method: &Method, load: &Load) -> Result<Edge> {
+        self.probes.get(&method.name).context("a probe")?.read(&mut self.conn, load)
     }
 
     /// Restarts a private server, so that nothing remains of the attempt.
@@ -258,7 +287,11 @@ impl Bench {
         if self.target.is_private() { self.restart(&[]) } else { Ok(()) }
     }
 
-    fn restart(&mut self, options: &[String]) -> Result<()> {
+    /// Restarts a private server with these additional options.
+    ///
+    /// # Errors
+    /// It does not start.
+    pub(crate) fn restart(&mut self, options: &[String]) -> Result<()> {
         self.target.restart(options)?;
         self.conn = self.target.connect()?;
         self.switcher.restarted();
@@ -266,7 +299,10 @@ impl Bench {
     }
 
     /// Empties a large log of a private server; its method is off.
-    fn keep_log_small(&mut self, method: &Method) -> Result<()> {
+    ///
+    /// # Errors
+    /// A file cannot be removed.
+    pub(crate) fn keep_log_small(&mut self, method: &Method) -> Result<()> {
         let Some(probe) = self.probes.get(&method.name) else { return Ok(()) };
         let files: Vec<PathBuf> = probe.log.iter().flat_map(|pattern| files_of(pattern)).collect();
         let bytes: u64 = files.iter().filter_map(|path| Some(fs::metadata(path).ok()?.len())).sum();
@@ -319,6 +355,8 @@ impl Bench {
             compared: method.name.clone(),
             switch: method.switch,
             pair,
+            server: None,
+            half: None,
             at_s,
             seconds: block.seconds,
             measured: block.measured.clone(),

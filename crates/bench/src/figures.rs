@@ -4,8 +4,12 @@
 use std::collections::BTreeMap;
 
 use crate::histogram::Histogram;
-use crate::lines::{FigureLine, LoadLine, Measured, MethodLine, ResultLine};
-use crate::stats::{Estimate, estimate, median};
+use crate::lines::{DifferenceLine, FigureLine, LoadLine, Measured, MethodLine, ResultLine};
+use crate::signed_rank;
+use crate::stats::{self, Estimate, median};
+
+/// Name of the figure that two servers side by side are compared by: [`Pairs::cpu_ratio`].
+pub const CPU_PER_QUERY: &str = "cpu_us_per_query";
 
 /// A figure of a block.
 #[derive(Debug)]
@@ -25,7 +29,7 @@ pub const FIGURES: [Figure; 10] = [
     Figure { name: "qps", title: "queries/s", of: |m| Some(m.qps), decisive: true },
     Figure { name: "tps", title: "events/s", of: |m| m.tps, decisive: false },
     Figure {
-        name: "cpu_us_per_query",
+        name: CPU_PER_QUERY,
         title: "CPU per query, µs",
         of: |m| per_query(m, m.cpu?.total_s * 1e6),
         decisive: true,
@@ -72,7 +76,13 @@ fn per_query(measured: &Measured, amount: f64) -> Option<f64> {
     (measured.queries > 0).then(|| amount / measured.queries as f64)
 }
 
-/// Two adjacent blocks.
+/// Processor time of the server per event of the load, µs.
+fn per_event(measured: &Measured) -> Option<f64> {
+    let events = measured.events.filter(|events| *events > 0)?;
+    Some(measured.events_cpu_s? * 1e6 / events as f64)
+}
+
+/// Two blocks that are compared: neighbours, or of two servers at the same time.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Pair {
     /// Without the method.
@@ -81,9 +91,32 @@ pub struct Pair {
     pub on: Measured,
 }
 
+/// How pairs come about.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Design {
+    /// Neighbouring blocks of one server: each pair has a ratio of its own.
+    #[default]
+    Neighbours,
+    /// Blocks of two servers at the same time. Two pairs, between which the servers exchange their
+    /// roles, have one ratio: the geometric mean, in which any difference of the servers cancels.
+    SideBySide,
+}
+
+impl Design {
+    /// Pairs in a round, which has one ratio.
+    fn pairs_per_round(self) -> usize {
+        match self {
+            Self::Neighbours => 1,
+            Self::SideBySide => 2,
+        }
+    }
+}
+
 /// All pairs of a method under a load.
 #[derive(Clone, Debug, Default)]
 pub struct Pairs {
+    /// How they came about.
+    pub design: Design,
     /// In the order of measurement.
     pub pairs: Vec<Pair>,
     /// Latencies of all blocks without the method.
@@ -93,19 +126,90 @@ pub struct Pairs {
 }
 
 impl Pairs {
-    /// Ratios on / off of a figure. A pair in which one side is missing or zero has none.
-    fn ratios(&self, figure: &Figure) -> Vec<f64> {
+    /// Without pairs yet.
+    pub fn new(design: Design) -> Self {
+        Self { design, ..Self::default() }
+    }
+
+    /// Complete rounds.
+    pub fn rounds(&self) -> usize {
+        self.pairs.len() / self.design.pairs_per_round()
+    }
+
+    /// A figure of a block. Two servers are compared by the events of the load where that counts
+    /// them: these are read in the same instant as the processor time, and a server's own count of
+    /// queries is not.
+    fn value(&self, figure: &Figure, measured: &Measured) -> Option<f64> {
+        let by_events = match figure.name {
+            _ if self.design == Design::Neighbours => None,
+            CPU_PER_QUERY => per_event(measured).zip(self.queries_per_event()).map(|(s, n)| s / n),
+            "qps" => measured.tps.zip(self.queries_per_event()).map(|(tps, n)| tps * n),
+            _ => None,
+        };
+        by_events.or_else(|| (figure.of)(measured))
+    }
+
+    /// Of all blocks.
+    fn queries_per_event(&self) -> Option<f64> {
+        let blocks = || self.pairs.iter().flat_map(|pair| [&pair.off, &pair.on]);
+        let events: u64 = blocks().map(|block| block.events).sum::<Option<u64>>()?;
+        let queries: u64 = blocks().map(|block| block.queries).sum();
+        (events > 0).then(|| queries as f64 / events as f64)
+    }
+
+    /// The mean over each round of what `of` makes of the values with and without the method. A
+    /// round in which a value is missing or not finite has none.
+    fn of_rounds(&self, figure: &Figure, of: fn(f64, f64) -> f64) -> Vec<f64> {
+        let size = self.design.pairs_per_round();
         self.pairs
-            .iter()
-            .filter_map(|pair| Some((figure.of)(&pair.on)? / (figure.of)(&pair.off)?))
-            .filter(|ratio| ratio.is_finite() && *ratio > 0.0)
+            .chunks_exact(size)
+            .filter_map(|round| {
+                let of_pair = |pair: &Pair| -> Option<f64> {
+                    let Pair { off, on } = pair;
+                    let value = of(self.value(figure, on)?, self.value(figure, off)?);
+                    Some(value).filter(|value| value.is_finite())
+                };
+                let values: Vec<f64> = round.iter().filter_map(of_pair).collect();
+                (values.len() == size).then(|| values.iter().sum::<f64>() / size as f64)
+            })
             .collect()
+    }
+
+    /// The ratio on / off of a figure.
+    fn ratio(&self, figure: &Figure) -> Option<Estimate> {
+        match self.design {
+            Design::Neighbours => {
+                let mut ratios = self.of_rounds(figure, |on, off| on / off);
+                ratios.retain(|ratio| *ratio > 0.0);
+                stats::estimate(&ratios)
+            }
+            Design::SideBySide => {
+                let logs = self.of_rounds(figure, |on, off| (on / off).ln());
+                let Estimate { median, low, high } = signed_rank::estimate(&logs)?;
+                Some(Estimate { median: median.exp(), low: low.exp(), high: high.exp() })
+            }
+        }
+    }
+
+    /// The difference on - off of a figure, if its rounds are symmetric.
+    fn difference(&self, figure: &Figure) -> Option<DifferenceLine> {
+        if self.design == Design::Neighbours {
+            return None;
+        }
+        let Estimate { median, low, high } =
+            signed_rank::estimate(&self.of_rounds(figure, |on, off| on - off))?;
+        Some(DifferenceLine { estimate: median, low, high })
+    }
+
+    /// The ratio of processor time per query, with its interval.
+    pub fn cpu_ratio(&self) -> Option<Estimate> {
+        self.ratio(FIGURES.iter().find(|figure| figure.name == CPU_PER_QUERY)?)
     }
 
     fn medians(&self, figure: &Figure) -> (f64, f64) {
         let side = |of: fn(&Pair) -> &Measured| {
             let values: Vec<f64> =
-                self.pairs.iter().filter_map(|pair| (figure.of)(of(pair))).collect();
+                self.pairs.iter().filter_map(|pair| self.value(figure, of(pair))).collect();
             median(&values)
         };
         (side(|pair| &pair.off), side(|pair| &pair.on))
@@ -128,8 +232,7 @@ pub fn result(
 ) -> ResultLine {
     let mut figures = BTreeMap::new();
     for figure in &FIGURES {
-        let found = estimate(&pairs.ratios(figure)).zip(estimate(&floor.ratios(figure)));
-        let Some((ratio, aa)) = found else { continue };
+        let Some((ratio, aa)) = pairs.ratio(figure).zip(floor.ratio(figure)) else { continue };
         let too_noisy = is_too_noisy(&aa, noise_max);
         let (off, on) = pairs.medians(figure);
         let told = |value: f64| (!too_noisy).then_some(value);
@@ -144,6 +247,7 @@ pub fn result(
                 on,
                 off,
                 too_noisy,
+                difference: pairs.difference(figure).filter(|_| !too_noisy),
             },
         );
     }
@@ -157,7 +261,7 @@ pub fn result(
         load,
         method: method.name.clone(),
         switch: method.switch,
-        pairs: pairs.pairs.len() as u32,
+        pairs: pairs.rounds() as u32,
         figures,
         latency_curve: curve(&pairs.histogram_on),
         latency_curve_off: curve(&pairs.histogram_off),
@@ -238,9 +342,42 @@ mod tests {
         assert_eq!(result_of(&lagging, &floor).records_per_query, Some(0.5));
     }
 
+    #[test]
+    fn an_incomplete_round_has_no_ratio() {
+        let mut some = Pairs { design: Design::SideBySide, ..pairs(&[1.0; 7], 0.9) };
+        assert_eq!(some.rounds(), 3);
+        some.pairs[2].on.queries = 0;
+        some.pairs[2].on.qps = 0.0;
+        let qps = &FIGURES[0];
+        assert_eq!(some.of_rounds(qps, |on, off| (on / off).ln()).len(), 2);
+        assert_eq!(some.cpu_ratio(), None);
+    }
+
     proptest! {
         // Thousands of resamples each: fewer cases than usual.
         #![proptest_config(ProptestConfig::with_cases(16))]
+
+        /// One of two servers is always slower, and the machine drifts: neither is in the ratio.
+        #[test]
+        fn exchanged_roles_cancel_what_the_servers_differ_in(
+            speeds in prop::collection::vec((0.3..3.0f64, 0.3..3.0f64), 1..20),
+            advantage in 0.5..2.0f64,
+            cost in 0.5..1.5f64,
+        ) {
+            let half = |speed: f64, of_subject: f64, of_other: f64| Pair {
+                off: measured(1e6 * speed * of_other, 10.0),
+                on: measured(1e6 * speed * of_subject * cost, 10.0),
+            };
+            let rounds = speeds.iter().flat_map(|(first, second)| {
+                [half(*first, advantage, 1.0), half(*second, 1.0, advantage)]
+            });
+            let mut found = Pairs::new(Design::SideBySide);
+            found.pairs.extend(rounds);
+            let ratio = found.ratio(&FIGURES[0]).expect("rounds");
+            for value in [ratio.median, ratio.low, ratio.high] {
+                prop_assert!((value / cost - 1.0).abs() < 1e-9);
+            }
+        }
 
         #[test]
         fn drift_of_the_machine_is_not_in_the_ratio(

@@ -83,7 +83,9 @@ pub fn run(options: &Options, stop: &Stop, out: &mut Output) -> Result<Outcome> 
     private.options.extend(options.private.options.clone());
     out.progress("starting a private server …");
     let wanted = options.methods_for(&dialect);
-    let (mut target, missing) = Target::start_private(work.path(), &dialect, &wanted, &private)?;
+    let directory = work.path().join("server");
+    let (mut target, missing) =
+        Target::start_private(work.path(), &directory, &dialect, &wanted, &private)?;
     let mut notes = Vec::new();
     let mut methods = vec![Method::none(NONE)];
     for method in &wanted {

@@ -19,7 +19,8 @@
 //! | [`plan`], [`blocks`], [`run`] | the order of the blocks, and the run |
 //! | [`sample`], [`proc`], [`priority`] | counters at the edges of a block, read together |
 //! | [`instructions`] | counted by callgrind instead of measured |
-//! | [`figures`], [`stats`] | from blocks to ratios with intervals |
+//! | [`sides`] | two private servers at the same time, instead of neighbouring blocks of one |
+//! | [`figures`], [`stats`], [`signed_rank`] | from blocks to ratios with intervals |
 //! | [`lines`], [`output`], [`table`], [`report`] | results and progress |
 //! | [`stop`] | interrupts |
 //!
@@ -34,6 +35,7 @@ pub mod instructions;
 pub mod lines;
 pub mod load;
 pub mod method;
+mod notes;
 pub mod output;
 pub mod plan;
 pub mod priority;
@@ -41,6 +43,8 @@ pub mod proc;
 pub mod report;
 pub mod run;
 pub mod sample;
+pub mod sides;
+pub mod signed_rank;
 pub mod stats;
 pub mod stop;
 pub mod switch;

@@ -88,7 +88,7 @@ pub struct Settings {
     pub guard_s: f64,
     /// The same after a new load or server, seconds.
     pub warm_up_s: f64,
-    /// Pairs of blocks for each method and load.
+    /// Pairs of blocks for each method and load; most rounds of two servers side by side.
     pub pairs: u32,
     /// The widest A/A interval, as a share on either side of 1, with which figures are printed.
     pub noise_max: f64,
@@ -98,6 +98,21 @@ pub struct Settings {
     pub rows: u32,
     /// Whether the load used prepared statements.
     pub prepared: bool,
+    /// With two servers at the same time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub side_by_side: Option<SideBySideSettings>,
+}
+
+/// The settings of two servers side by side.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SideBySideSettings {
+    /// The interval of the processor time per query that ends the rounds of a method, as a share on
+    /// either side.
+    pub interval: f64,
+    /// No further round begins after this time, seconds.
+    pub max_time_s: Option<f64>,
+    /// What the methods are compared with, on the other server.
+    pub baseline: String,
 }
 
 /// A method.
@@ -136,8 +151,14 @@ pub struct BlockLine {
     pub compared: String,
     /// How it was switched.
     pub switch: Switch,
-    /// Number of the pair among those of `compared` under this load, from 1.
+    /// Number of the pair, or round, among those of `compared` under this load, from 1.
     pub pair: u32,
+    /// Which of two servers side by side it is: `a` or `b`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server: Option<String>,
+    /// Half of the round, 1 or 2: between them the servers exchange their roles.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub half: Option<u32>,
     /// When the block began, seconds since the run began.
     pub at_s: f64,
     /// Its length.
@@ -160,6 +181,9 @@ pub struct Measured {
     pub tps: Option<f64>,
     /// Events that were restarted after a deadlock.
     pub retried: Option<u64>,
+    /// Processor time of the server between the two readings of `events`, seconds.
+    #[serde(default)]
+    pub events_cpu_s: Option<f64>,
     /// Latencies of the events.
     pub latency: Option<Latency>,
     /// Processor time of the server.
@@ -242,6 +266,20 @@ pub struct FigureLine {
     pub off: f64,
     /// The A/A interval is wider than `noise_max`: there is no ratio.
     pub too_noisy: bool,
+    /// The difference method - none, of two servers side by side.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub difference: Option<DifferenceLine>,
+}
+
+/// A difference, in the unit of its figure.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct DifferenceLine {
+    /// Of the method to none.
+    pub estimate: f64,
+    /// Lower end of its 95 % interval.
+    pub low: f64,
+    /// Upper end of its 95 % interval.
+    pub high: f64,
 }
 
 /// A method under a load.
@@ -254,7 +292,7 @@ pub struct ResultLine {
     pub method: String,
     /// How it was switched.
     pub switch: Switch,
-    /// Pairs of blocks.
+    /// Pairs of blocks, or rounds of two servers side by side.
     pub pairs: u32,
     /// By the name of the figure.
     pub figures: BTreeMap<String, FigureLine>,

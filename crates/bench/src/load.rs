@@ -199,6 +199,26 @@ impl Load {
         }
     }
 
+    /// Stops all of its processes, wherever they are, until [`Load::resume`].
+    ///
+    /// # Errors
+    /// It has ended.
+    pub fn pause(&self) -> Result<()> {
+        self.signal(Signal::STOP).context("cannot pause the load")
+    }
+
+    /// Continues it.
+    ///
+    /// # Errors
+    /// It has ended.
+    pub fn resume(&self) -> Result<()> {
+        self.signal(Signal::CONT).context("cannot continue the load")
+    }
+
+    fn signal(&self, signal: Signal) -> Result<()> {
+        Ok(kill_process_group(Pid::from_child(&self.child), signal)?)
+    }
+
     /// Signals that another method has begun.
     pub fn begin_epoch(&self) {
         if let Some(shared) = &self.shared {
@@ -219,6 +239,8 @@ impl Load {
             return Ok(());
         }
         let group = Pid::from_child(&self.child);
+        // It does not end while it is paused.
+        self.resume()?;
         match &self.shared {
             Some(shared) => shared.stop(),
             None => kill_process_group(group, Signal::TERM)?,

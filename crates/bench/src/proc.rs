@@ -81,7 +81,10 @@ fn thread_times(task: &Task) -> ProcResult<ThreadTimes> {
 
 /// The kernel's clock of the processor time of a process: to the ns, and with the threads that
 /// have ended, which /proc has only in ticks of 10 ms.
-fn cpu_clock_ns(pid: u32) -> Result<u64> {
+///
+/// # Errors
+/// The process has ended.
+pub(crate) fn cpu_clock_ns(pid: u32) -> Result<u64> {
     let mut clock: libc::clockid_t = 0;
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: both calls write to the local variable they are given and keep nothing.

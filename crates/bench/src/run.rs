@@ -7,15 +7,17 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use anyhow::{Context, Result, bail, ensure};
 
 use crate::blocks::{Bench, Timing};
-use crate::figures::{self, FIGURES};
-use crate::lines::{EndLine, Line, MethodLine, ResultLine, RunLine, Settings, VERSION};
+use crate::figures::{self, FIGURES, Pairs};
+use crate::lines::{EndLine, Line, MethodLine, RunLine, Settings, SideBySideSettings, VERSION};
 use crate::load::{LoadPlan, SCHEMA};
-use crate::method::{Method, NONE, NONE_AGAIN, Switch};
+use crate::method::{Method, NONE, Switch};
+use crate::notes;
 use crate::output::Output;
 use crate::plan::{self, Cell, Group};
 use crate::priority;
 use crate::proc;
 use crate::sample::files_of;
+use crate::sides;
 use crate::stop::{Interrupted, Stop};
 use crate::switch::Switcher;
 use crate::target::{PrivateOptions, Target, check_privileges};
@@ -42,6 +44,8 @@ pub struct Options {
     pub rates: Vec<Option<f64>>,
     /// Lengths and numbers.
     pub timing: Timing,
+    /// Two private servers at the same time, instead of neighbouring blocks of one.
+    pub side_by_side: Option<SideBySide>,
     /// The widest A/A interval with which figures are reported, as a share on either side of 1.
     pub noise_max: f64,
     /// Tables of the load, and rows in each.
@@ -54,6 +58,16 @@ pub struct Options {
     pub private: PrivateOptions,
     /// On a user's server: active recording may be switched off during the run.
     pub switch_off_audit: bool,
+}
+
+/// How two servers are compared.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SideBySide {
+    /// The rounds of a method end when the interval of its processor time per query is within this
+    /// share on either side.
+    pub interval: f64,
+    /// What is on at the other server: [`NONE`], or one of the methods.
+    pub baseline: String,
 }
 
 impl Options {
@@ -80,6 +94,9 @@ pub fn run(options: &Options, stop: &Stop, out: &mut Output) -> Result<Outcome> 
         .prefix("tacho-bench-")
         .tempdir_in(&options.directory)
         .with_context(|| format!("cannot create a directory in {}", options.directory.display()))?;
+    if let Some(wanted) = &options.side_by_side {
+        return sides::run(options, wanted, work.path(), stop, out);
+    }
     let (target, missing, methods) = match &options.login {
         Some(login) => {
             let target = Target::own(login)?;
@@ -90,8 +107,13 @@ pub fn run(options: &Options, stop: &Stop, out: &mut Output) -> Result<Outcome> 
             let dialect = Dialect::of_installation(&options.private.installation)?;
             let methods = options.methods_for(&dialect);
             out.progress("starting a private server …");
-            let (target, missing) =
-                Target::start_private(work.path(), &dialect, &methods, &options.private)?;
+            let (target, missing) = Target::start_private(
+                work.path(),
+                &work.path().join("server"),
+                &dialect,
+                &methods,
+                &options.private,
+            )?;
             (target, missing, methods)
         }
     };
@@ -148,7 +170,7 @@ pub fn restore(login: &Login) -> Result<bool> {
 
 /// Two concurrent benches would measure, and undo, each other. The server may not have noticed yet
 /// that a previous one has ended.
-fn lock(conn: &mut Conn) -> Result<()> {
+pub(crate) fn lock(conn: &mut Conn) -> Result<()> {
     let got: Option<u8> = conn.query_first(format!("SELECT GET_LOCK('{SCHEMA}', 5)"))?;
     ensure!(got == Some(1), "another `tacho bench` is running on this server");
     Ok(())
@@ -183,7 +205,7 @@ fn measure(
     ensure!(!methods.is_empty(), "no method can be used on this server:\n{}", notes.join("\n"));
     let groups = plan::groups(&methods);
     let cells = plan::cells(&options.workloads, &options.threads, &options.rates);
-    describe(bench, options, &groups, notes, started, out)?;
+    describe(bench, options, Method::none(NONE), &groups, notes, started, out)?;
     fill(bench, options, &cells, work, out)?;
     let blocks = cells.len() as u32
         * options.timing.pairs
@@ -206,20 +228,46 @@ fn measure(
         let load = load_of(cell, bench, options);
         for group in &groups {
             let pairs = bench.run_group(cell, group, &load, work, out)?;
-            for (method, of_method) in group.methods.iter().zip(&pairs) {
-                let method = line_of(method);
-                let result =
-                    figures::result(cell.line(), &method, of_method, &pairs[0], options.noise_max);
-                too_noisy |= FIGURES.iter().filter(|figure| figure.decisive).any(|figure| {
-                    result.figures.get(figure.name).is_some_and(|found| found.too_noisy)
-                });
-                notes.extend(silent(&result));
-                notes.extend(behind(&result));
-                notes.extend(long_events(&result, &options.timing));
-                out.line(Line::Result(Box::new(result)))?;
-            }
+            too_noisy |= report(cell, group, &pairs, options, &mut notes, out)?;
         }
     }
+    end(began, too_noisy, notes, out)
+}
+
+/// Writes the results of a group under a load. Returns whether the machine was too noisy.
+pub(crate) fn report(
+    cell: &Cell,
+    group: &Group,
+    pairs: &[Pairs],
+    options: &Options,
+    notes: &mut Vec<String>,
+    out: &mut Output,
+) -> Result<bool> {
+    let mut too_noisy = false;
+    for (method, of_method) in group.methods.iter().zip(pairs) {
+        let method = line_of(method);
+        let result = figures::result(cell.line(), &method, of_method, &pairs[0], options.noise_max);
+        too_noisy |= FIGURES
+            .iter()
+            .filter(|figure| figure.decisive)
+            .any(|figure| result.figures.get(figure.name).is_some_and(|found| found.too_noisy));
+        notes.extend(notes::silent(&result));
+        notes.extend(notes::behind(&result));
+        notes.extend(notes::long_events(&result, &options.timing));
+        let limit = options.side_by_side.as_ref().map(|wanted| wanted.interval);
+        notes.extend(limit.and_then(|limit| notes::wide(&result, limit)));
+        out.line(Line::Result(Box::new(result)))?;
+    }
+    Ok(too_noisy)
+}
+
+/// Ends a run that is complete.
+pub(crate) fn end(
+    began: Instant,
+    too_noisy: bool,
+    notes: Vec<String>,
+    out: &mut Output,
+) -> Result<Outcome> {
     for note in &notes {
         out.say(&format!("note: {note}"));
     }
@@ -228,15 +276,16 @@ fn measure(
 }
 
 /// Writes what is measured, and where. `started`: seconds since 1970.
-fn describe(
+pub(crate) fn describe(
     bench: &mut Bench,
     options: &Options,
+    baseline: Method,
     groups: &[plan::Group],
     notes: Vec<String>,
     started: u64,
     out: &mut Output,
 ) -> Result<()> {
-    let mut methods = vec![Method::none(NONE)];
+    let mut methods = vec![baseline];
     methods.extend(groups.iter().flat_map(|group| group.methods.clone()));
     let run = RunLine {
         v: VERSION,
@@ -256,7 +305,7 @@ fn describe(
 }
 
 /// The load of a cell.
-fn load_of(cell: &Cell, bench: &Bench, options: &Options) -> LoadPlan {
+pub(crate) fn load_of(cell: &Cell, bench: &Bench, options: &Options) -> LoadPlan {
     LoadPlan {
         login: bench.target.load.clone(),
         workload: cell.workload.clone(),
@@ -268,7 +317,7 @@ fn load_of(cell: &Cell, bench: &Bench, options: &Options) -> LoadPlan {
 }
 
 /// Fills the tables of sysbench, if a workload of it is measured.
-fn fill(
+pub(crate) fn fill(
     bench: &Bench,
     options: &Options,
     cells: &[Cell],
@@ -280,48 +329,9 @@ fn fill(
     load_of(first, bench, options).fill(work)
 }
 
-/// A method that wrote nearly nothing was not active, and its figures would be too good.
-fn silent(result: &ResultLine) -> Option<String> {
-    let bytes = result.log_bytes_per_query.filter(|bytes| *bytes < 1.0)?;
-    // A binary log has no reads, and recording may be off on purpose.
-    (!result.method.ends_with(":off") && result.switch != Switch::Restart).then(|| {
-        format!(
-            "{} wrote {bytes:.3} bytes per query under {}: was it recording?",
-            result.method, result.load.workload
-        )
-    })
-}
-
-/// If a method writes later than its statements run, a part of its cost is outside the blocks.
-fn behind(result: &ResultLine) -> Option<String> {
-    let written = result.records_per_query.filter(|written| (0.01..0.9).contains(written))?;
-    Some(format!(
-        "{} wrote only {written:.2} records per query under {}, {} connections: what it writes \
-         later is not in these figures. Its writer had no processor (docs/guide/operations.md, \
-         \"The writer's priority\"), or not all is recorded",
-        result.method, result.load.workload, result.load.threads
-    ))
-}
-
-/// Events that are longer than blocks belong to several blocks.
-fn long_events(result: &ResultLine, timing: &Timing) -> Option<String> {
-    let block_s = timing.block.as_secs_f64();
-    // Once for each load: the first method is the A/A pair.
-    let p99_s = result.figures.get("p99_us").filter(|_| result.method == NONE_AGAIN)?.off / 1e6;
-    (p99_s > block_s).then(|| {
-        format!(
-            "{}, {} connections: events take up to {p99_s:.1} s (p99), longer than a block; \
-             use --block {:.0}s",
-            result.load.workload,
-            result.load.threads,
-            (p99_s * 5.0).ceil()
-        )
-    })
-}
-
 /// The methods that this server supports, and the reasons for the others. Each is switched on and
 /// off once, so that errors show before an hour of measuring.
-fn usable(
+pub(crate) fn usable(
     bench: &mut Bench,
     options: &Options,
     missing: &BTreeMap<String, String>,
@@ -387,6 +397,11 @@ pub(crate) fn settings(options: &Options) -> Settings {
         tables: options.tables.0,
         rows: options.tables.1,
         prepared: options.prepared,
+        side_by_side: options.side_by_side.as_ref().map(|wanted| SideBySideSettings {
+            interval: wanted.interval,
+            max_time_s: timing.deadline.map(|deadline| deadline.as_secs_f64()),
+            baseline: wanted.baseline.clone(),
+        }),
     }
 }
 
@@ -396,7 +411,7 @@ pub(crate) fn line_of(method: &Method) -> MethodLine {
 }
 
 /// A rough estimate: the cost of switching depends on the machine.
-fn estimate(groups: &[Group], cells: usize, timing: &Timing) -> Duration {
+pub(crate) fn estimate(groups: &[Group], cells: usize, timing: &Timing) -> Duration {
     let of_group = |group: &Group| {
         let change = match group.switch {
             Switch::Live => timing.guard + Duration::from_millis(150),
@@ -408,7 +423,7 @@ fn estimate(groups: &[Group], cells: usize, timing: &Timing) -> Duration {
     groups.iter().map(of_group).sum::<Duration>() * cells as u32
 }
 
-fn spoken(duration: Duration) -> String {
+pub(crate) fn spoken(duration: Duration) -> String {
     match duration.as_secs() {
         seconds @ 0..120 => format!("{seconds} s"),
         seconds @ 120..7200 => format!("{} min", seconds.div_ceil(60)),

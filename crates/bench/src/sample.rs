@@ -34,6 +34,8 @@ pub struct Probe {
 #[derive(Debug)]
 pub struct Edge {
     counts: Option<(Instant, Counts)>,
+    /// Processor time at that moment.
+    cpu_at_counts_ns: Option<u64>,
     questions: (Instant, u64),
     bytes: Option<u64>,
     records: Option<u64>,
@@ -58,6 +60,9 @@ impl Probe {
     /// The server reports an error, or has ended.
     pub fn read(&self, conn: &mut Conn, load: &Load) -> Result<Edge> {
         let counts = load.counts().map(|counts| (Instant::now(), counts));
+        // Before the server is asked: on a busy machine its thread may lose the processor between
+        // counting its queries and answering, for longer than a tenth of a block.
+        let cpu_at_counts_ns = self.cpu_clocks_ns()?;
         let wanted =
             [Some("Questions".to_owned()), self.bytes_status.clone(), self.records_status.clone()];
         let names: Vec<String> = wanted.iter().flatten().map(|name| format!("'{name}'")).collect();
@@ -77,6 +82,7 @@ impl Probe {
             .then(|| self.log.iter().map(|pattern| bytes_of(pattern)).sum());
         Ok(Edge {
             counts,
+            cpu_at_counts_ns,
             questions,
             bytes: number(&wanted[1]),
             records: number(&wanted[2]),
@@ -85,6 +91,13 @@ impl Probe {
             machine,
             log_bytes,
         })
+    }
+
+    /// Processor time of the server, and of the method's process beside it.
+    fn cpu_clocks_ns(&self) -> Result<Option<u64>> {
+        let Some(pid) = self.pid else { return Ok(None) };
+        let companion = self.companion.map_or(Ok(0), proc::cpu_clock_ns)?;
+        Ok(Some(proc::cpu_clock_ns(pid)? + companion))
     }
 
     /// The differences between two edges, and the latencies of its events.
@@ -102,6 +115,8 @@ impl Probe {
             measured.retried = Some(counts.retried);
             measured.latency = latency(&counts.histogram);
             histogram = counts.histogram;
+            let cpu_ns = to.cpu_at_counts_ns.zip(from.cpu_at_counts_ns);
+            measured.events_cpu_s = cpu_ns.map(|(to, from)| self::seconds(to.saturating_sub(from)));
         }
         if let (Some(before), Some(after)) = (&from.process, &to.process) {
             let mut cpu = self.cpu(before, after);

@@ -1,8 +1,10 @@
 //! The results as a table for a terminal.
 
+mod sides;
+
 use std::fmt::Write as _;
 
-use crate::lines::{FigureLine, InstructionsLine, Line, ResultLine, RunLine};
+use crate::lines::{FigureLine, InstructionsLine, Line, LoadLine, ResultLine, RunLine};
 use crate::method::{NONE, NONE_AGAIN, Switch};
 
 /// Figures with a column of values and one of ratios: name, title, factor, digits.
@@ -35,7 +37,10 @@ pub fn render(lines: &[Line]) -> String {
             result.load == results[start].load && result.switch == results[start].switch
         };
         let count = results[start..].iter().take_while(same).count();
-        table(&mut text, &results[start..start + count]);
+        match run.and_then(|run| run.settings.side_by_side.as_ref()) {
+            Some(wanted) => sides::table(&mut text, &results[start..start + count], wanted),
+            None => table(&mut text, &results[start..start + count]),
+        }
         start += count;
     }
     if let Some(run) = run.filter(|_| !results.is_empty()) {
@@ -47,15 +52,12 @@ pub fn render(lines: &[Line]) -> String {
 
 fn table(text: &mut String, results: &[&ResultLine]) {
     let load = &results[0].load;
-    let how = match load.rate {
-        Some(rate) => format!("open loop at {rate} events/s"),
-        None => "closed loop".to_owned(),
-    };
     let _ = writeln!(
         text,
-        "\n{}, {} connections, {how}, switched {}",
+        "\n{}, {} connections, {}, switched {}",
         load.workload,
         load.threads,
+        closed_or_open(load),
         match results[0].switch {
             Switch::Live => "under load",
             Switch::Reconnect => "under load with new connections",
@@ -84,6 +86,18 @@ fn table(text: &mut String, results: &[&ResultLine]) {
         row.push(number(result.log_bytes_per_query, 0));
         rows.push(row);
     }
+    print(text, &rows);
+}
+
+fn closed_or_open(load: &LoadLine) -> String {
+    match load.rate {
+        Some(rate) => format!("open loop at {rate} events/s"),
+        None => "closed loop".to_owned(),
+    }
+}
+
+/// Rows of equally many cells, in columns.
+fn print(text: &mut String, rows: &[Vec<String>]) {
     let widths: Vec<usize> = (0..rows[0].len())
         .map(|column| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0))
         .collect();
@@ -110,17 +124,23 @@ fn cells(figure: Option<&FigureLine>, factor: f64, digits: usize) -> [String; 3]
 }
 
 fn legend(text: &mut String, run: &RunLine, results: &[&ResultLine]) {
-    let _ = writeln!(
-        text,
-        "\nratio: method / none, median of paired blocks of {} s; 95 %: its bootstrap interval. \
-         {NONE_AGAIN}\nis the same server against itself (A/A): what lies inside its interval has \
-         not been measured.",
-        run.settings.block_s
-    );
+    if let Some(wanted) = &run.settings.side_by_side {
+        sides::legend(text, run, wanted, results);
+    } else {
+        let _ = writeln!(
+            text,
+            "\nratio: method / none, median of paired blocks of {} s; 95 %: its bootstrap \
+             interval. {NONE_AGAIN}\nis the same server against itself (A/A): what lies inside its \
+             interval has not been measured.",
+            run.settings.block_s
+        );
+    }
+    // The last column is not in the table of two servers.
+    let shown = if run.settings.side_by_side.is_some() { &COLUMNS[..2] } else { &COLUMNS[..] };
     let mut noisy: Vec<String> = Vec::new();
     for result in results.iter().filter(|result| result.method == NONE_AGAIN) {
-        for (name, title, ..) in COLUMNS {
-            if let Some(figure) = result.figures.get(name).filter(|figure| figure.too_noisy) {
+        for (name, title, ..) in shown {
+            if let Some(figure) = result.figures.get(*name).filter(|figure| figure.too_noisy) {
                 noisy.push(format!(
                     "  {title}, {}, {} connections: A/A lies between {:.3} and {:.3}",
                     result.load.workload, result.load.threads, figure.floor_low, figure.floor_high

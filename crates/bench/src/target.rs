@@ -69,20 +69,21 @@ pub struct PrivateOptions {
 }
 
 impl Target {
-    /// Starts a private server in `work`, with the plugins of these methods. Also returns why
-    /// methods cannot be used.
+    /// Starts a private server in `directory`, with the plugins of these methods. `shared` receives
+    /// what several servers have in common. Also returns why methods cannot be used.
     ///
     /// # Errors
     /// It is not installed, or does not start.
     pub fn start_private(
-        work: &Path,
+        shared: &Path,
+        directory: &Path,
         dialect: &Dialect,
         methods: &[Method],
         wanted: &PrivateOptions,
     ) -> Result<(Self, BTreeMap<String, String>)> {
-        let mut builder = Builder::new(work)
+        let mut builder = Builder::new(shared)
             .installation(wanted.installation.clone())
-            .directory(work.join("server"))
+            .directory(directory)
             // Twice as many: after a switch all connections are reopened, and the server may not
             // have closed all the old ones.
             .option(format!("max-connections={}", 2 * wanted.threads_max + 20))
@@ -106,7 +107,7 @@ impl Target {
         let mut copied = BTreeSet::new();
         for method in methods {
             let Some(library) = &method.library else { continue };
-            match plugin::find(&wanted.installation, dialect, library, &wanted.libraries, work) {
+            match plugin::find(&wanted.installation, dialect, library, &wanted.libraries, shared) {
                 Ok(path) if copied.insert(library.clone()) => builder = builder.plugin(path),
                 Ok(_) => {}
                 Err(error) => {
