@@ -63,7 +63,7 @@ pub struct Mapping {
 
 // SAFETY: the memory is shared with other processes anyway; its user defines the access (`Arena`).
 unsafe impl Send for Mapping {}
-// SAFETY: as above; a reference gives the address, and advice to the kernel, which any thread may.
+// SAFETY: as above; a reference gives the address, and advice to the kernel from any thread.
 unsafe impl Sync for Mapping {}
 
 /// Reserves addresses and maps nothing there.
