@@ -447,7 +447,7 @@ fn wrong_usage_and_broken_methods_are_reported() {
         (vec!["--workload", "nosuch"], 2, "unknown workload \"nosuch\""),
         (vec!["--restore"], 2, "--restore needs"),
         (vec!["--side-by-side", "--baseline", "nosuch"], 2, "unknown method \"nosuch\""),
-        (vec!["--side-by-side", "--interval", "0"], 2, "--interval must be more than 0"),
+        (vec!["--side-by-side", "--interval-max", "0"], 2, "--interval-max must be more than 0"),
         (vec!["--side-by-side", "--socket", "/nosuch"], 2, "cannot be used with"),
         (vec!["--max-time", "1m"], 2, "--side-by-side"),
         (vec!["--user", "root"], 2, "--user needs a server"),

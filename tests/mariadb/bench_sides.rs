@@ -124,7 +124,7 @@ fn two_methods_are_compared_with_each_other() {
 #[test]
 fn a_method_that_is_not_exact_enough_is_named() {
     let directory = directory("sides-wide");
-    let arguments = ["--method", "general_log", "--pairs", "20", "--interval", "0.000001"];
+    let arguments = ["--method", "general_log", "--pairs", "20", "--interval-max", "0.000001"];
     // Ends after the least number of rounds.
     let mut command = side_by_side(&directory, "50ms", &arguments);
     let output = run({
@@ -138,10 +138,12 @@ fn a_method_that_is_not_exact_enough_is_named() {
     assert!(results.iter().all(|result| result["pairs"] == 8), "{results:?}");
     assert!(told.contains("less exact than ±0.0"), "{told}");
     let notes = lines.last().expect("an end")["notes"].as_array().expect("notes");
-    assert!(notes.iter().any(|note| note.as_str().is_some_and(|it| it.contains("(--interval)"))));
+    assert!(
+        notes.iter().any(|note| note.as_str().is_some_and(|it| it.contains("(--interval-max)")))
+    );
 
     // A wide interval ends nothing early, and is no noise; a narrow one ends it as soon as it may.
-    let arguments = ["--method", "general_log", "--pairs", "20", "--interval", "100000"];
+    let arguments = ["--method", "general_log", "--pairs", "20", "--interval-max", "100000"];
     let output = run(side_by_side(&directory, "50ms", &arguments));
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     let lines = benched::lines(&directory);
@@ -152,7 +154,7 @@ fn a_method_that_is_not_exact_enough_is_named() {
 #[test]
 fn an_interrupt_leaves_no_server() {
     let directory = directory("sides-interrupted");
-    let arguments = ["--method", "general_log", "--pairs", "9999", "--interval", "0.000001"];
+    let arguments = ["--method", "general_log", "--pairs", "9999", "--interval-max", "0.000001"];
     let mut command = side_by_side(&directory, "50ms", &arguments);
     let mut child = command.stderr(Stdio::piped()).spawn().expect("tacho");
     benched::wait_for_blocks(&directory, 5, &mut child);

@@ -49,7 +49,7 @@ pub(crate) fn long_events(result: &ResultLine, timing: &Timing) -> Option<String
 pub(crate) fn wide(result: &ResultLine, limit: f64) -> Option<String> {
     let known = inexact(result, limit)?;
     Some(format!(
-        "{}, {} connections: the CPU per query of {} is not known to ±{:.1} % (--interval), but \
+        "{}, {} connections: the CPU per query of {} is not known to ±{:.1} % (--interval-max), but \
          {known}",
         result.load.workload,
         result.load.threads,

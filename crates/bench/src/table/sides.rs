@@ -87,7 +87,7 @@ pub(super) fn legend(
     if !wide.is_empty() {
         let _ = writeln!(
             text,
-            "\nThe CPU per query of these is less exact than ±{:.1} % (--interval):\n{}",
+            "\nThe CPU per query of these is less exact than ±{:.1} % (--interval-max):\n{}",
             wanted.interval * 100.0,
             wide.join("\n")
         );

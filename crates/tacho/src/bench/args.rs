@@ -26,10 +26,10 @@ are in NAME.partial.jsonl.
 
 With --side-by-side the bench starts two private servers with the same load, one with the method,
 the other without. The loads take turns of 50 ms, and the servers exchange their roles after each
-block. Other work on the machine slows both down. The figure is the center of the ratios of all rounds,
-with its 95 % interval; a method is done when the interval of its CPU per query is within
---interval. A method that is not exact enough after --pairs rounds or --max-time keeps its figure,
-and the last lines name it. There are no latencies.
+block. Other work on the machine slows both down. The figure is the center of the ratios of all
+rounds, with its 95 % interval; a method is done when the interval of its CPU per query is within
+--interval-max. A method that is not exact enough after --pairs rounds or --max-time keeps its
+figure, and the last lines name it. There are no latencies.
 
 Exit code: 0 success, 1 failed, 2 wrong usage, 3 too noisy for throughput or CPU figures,
 130 interrupted (the server was restored).";
@@ -51,10 +51,10 @@ pub struct BenchArgs {
           "defaults_file"])]
     pub side_by_side: bool,
 
-    /// With --side-by-side: interval of the CPU per query, on either side, at which a method is
-    /// done [default: 1]
+    /// With --side-by-side: widest interval of the CPU per query, on either side, with which a method
+    /// is done [default: 1]
     #[arg(long, value_name = "PERCENT", requires = "side_by_side")]
-    pub interval: Option<f64>,
+    pub interval_max: Option<f64>,
 
     /// With --side-by-side: begin no further round after this time, shared by all loads; at least
     /// eight rounds are measured

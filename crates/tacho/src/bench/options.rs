@@ -131,8 +131,8 @@ fn side_by_side(args: &BenchArgs) -> anyhow::Result<Option<SideBySide>> {
     if !args.side_by_side {
         return Ok(None);
     }
-    let interval = args.interval.unwrap_or(INTERVAL_PERCENT);
-    ensure!(interval.is_finite() && interval > 0.0, "--interval must be more than 0");
+    let interval = args.interval_max.unwrap_or(INTERVAL_PERCENT);
+    ensure!(interval.is_finite() && interval > 0.0, "--interval-max must be more than 0");
     let baseline = args.baseline.clone().unwrap_or_else(|| NONE.to_owned());
     ensure!(
         baseline == NONE || !baseline.ends_with(":*"),
