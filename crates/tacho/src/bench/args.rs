@@ -51,8 +51,8 @@ pub struct BenchArgs {
           "defaults_file"])]
     pub side_by_side: bool,
 
-    /// With --side-by-side: widest interval of the CPU per query, on either side, with which a method
-    /// is done [default: 1]
+    /// With --side-by-side: widest interval of the CPU per query, on either side, with which a
+    /// method is done [default: 1]
     #[arg(long, value_name = "PERCENT", requires = "side_by_side")]
     pub interval_max: Option<f64>,
 
