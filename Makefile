@@ -50,7 +50,7 @@ ifeq ($(SERVER),mariadb)
 # The tests of the crates need unoptimised programs anyway, and optimised ones take ten minutes.
 test: PASS = smoke
 test: export TACHO_BIN = $(CURDIR)/build/bin-dev
-test: setup-test test-this ## Run the tests that protect the promises (SERVER=mysql-9.7: all of that one)
+test: test-this ## Run the tests that protect the promises (SERVER=mysql-9.7: all of that one)
 
 test-all: PASS = all
 # Of the build itself, not of the product.

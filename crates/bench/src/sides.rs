@@ -206,7 +206,7 @@ fn split(mut methods: Vec<Method>, baseline: &str) -> Result<(Method, Vec<Method
     Ok((baseline, methods))
 }
 
-/// As [`plan::groups`]. What the baseline needs, all comparisons with it need.
+/// As [`plan::groups`], but no method is switched in a quicker way than the baseline.
 fn groups(methods: &[Method], baseline: &Method) -> Vec<Group> {
     let methods: Vec<Method> = methods
         .iter()

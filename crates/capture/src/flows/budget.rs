@@ -1,8 +1,8 @@
 //! Limits of memory and connections, also if several threads share them.
 //!
 //! Each thread has a part for itself, which no other thread's connections can take. The other half
-//! is for whoever needs it. So the limit holds for all threads together, and a thread that has much
-//! more than the others is not limited to its part.
+//! is common: any thread takes from it what it needs. So the limit holds for all threads together,
+//! and a thread that has much more than the others is not limited to its part.
 
 use std::sync::{Arc, Mutex, PoisonError};
 

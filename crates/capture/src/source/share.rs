@@ -1,10 +1,11 @@
 //! Which connections a thread has, if several share the packets of an interface.
 //!
 //! Both directions of a connection are in the same share: only what is the same in both is hashed.
-//! The hash has secret keys, because whoever sends packets chooses addresses and ports.
+//! The hash has secret keys, because a client chooses its address and port.
 //!
 //! The kernel's filter of each ring has the same function ([`super::filter`]), so that a ring gets
-//! its own packets only. What the filter does not parse passes all of them, and is compared here.
+//! its own packets only. A packet that the filter cannot parse reaches all rings, and is compared
+//! here.
 
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::net::{IpAddr, SocketAddr};

@@ -202,25 +202,21 @@ fn chosen_workloads(args: &BenchArgs) -> anyhow::Result<Vec<Workload>> {
 mod tests {
     use super::*;
 
+    fn seconds((block, guard): (Duration, Duration)) -> (f64, f64) {
+        (block.as_secs_f64(), guard.as_secs_f64())
+    }
+
     #[test]
     fn many_connections_have_longer_blocks() {
-        let seconds = |threads| {
-            let (block, guard) = spans(threads);
-            (block.as_secs_f64(), guard.as_secs_f64())
-        };
-        assert_eq!(seconds(1), (1.0, 0.3));
-        assert_eq!(seconds(128), (1.0, 0.3));
-        assert_eq!(seconds(256), (2.0, 1.0));
-        assert_eq!(seconds(512), (4.0, 2.0));
+        assert_eq!(seconds(spans(1)), (1.0, 0.3));
+        assert_eq!(seconds(spans(128)), (1.0, 0.3));
+        assert_eq!(seconds(spans(256)), (2.0, 1.0));
+        assert_eq!(seconds(spans(512)), (4.0, 2.0));
     }
 
     #[test]
     fn two_servers_have_longer_blocks() {
-        let seconds = |threads| {
-            let (block, guard) = spans_side_by_side(threads);
-            (block.as_secs_f64(), guard.as_secs_f64())
-        };
-        assert_eq!(seconds(64), (2.0, 0.3));
-        assert_eq!(seconds(512), (4.0, 2.0));
+        assert_eq!(seconds(spans_side_by_side(64)), (2.0, 0.3));
+        assert_eq!(seconds(spans_side_by_side(512)), (4.0, 2.0));
     }
 }

@@ -23,6 +23,10 @@ fn statements(lines: &[Value]) -> BTreeMap<String, usize> {
     counts
 }
 
+fn log_in_twelve(first_port: u16) -> Vec<Wire> {
+    (first_port..first_port + 12).map(Wire::log_in).collect()
+}
+
 #[test]
 fn each_connection_is_recorded_once() {
     in_namespace("user", "capture_threads::each_connection_is_recorded_once", inside_once);
@@ -70,7 +74,7 @@ fn inside_changes() {
     make_interfaces();
     let directory = tempfile::tempdir().expect("a directory");
     let mut capture = Capture::start_with(directory.path(), &THREADS);
-    let mut wires = (0..12).map(|number| Wire::log_in(7000 + number)).collect::<Vec<_>>();
+    let mut wires = log_in_twelve(7000);
     let state = |wires: &mut [Wire], state: &str, capture: &Capture| {
         for (number, wire) in wires.iter_mut().enumerate() {
             wire.statement(&format!("SELECT {number}, '{state}'"));
@@ -90,7 +94,7 @@ fn inside_changes() {
     make_interfaces();
     capture.wait_for_message("capturing on the new interface v0");
     // The sockets of the test are bound to the old one.
-    let mut wires = (0..12).map(|number| Wire::log_in(8000 + number)).collect::<Vec<_>>();
+    let mut wires = log_in_twelve(8000);
     state(&mut wires, "new", &capture);
     let lines = capture.stop();
     let counts = statements(&lines);
@@ -109,7 +113,7 @@ fn inside_kill() {
     make_interfaces();
     let directory = tempfile::tempdir().expect("a directory");
     let mut capture = Capture::start_with(directory.path(), &THREADS);
-    let mut wires = (0..12).map(|number| Wire::log_in(7000 + number)).collect::<Vec<_>>();
+    let mut wires = log_in_twelve(7000);
     let running = |number: usize| format!("SELECT 'running', {number}");
     for (number, wire) in wires.iter_mut().enumerate() {
         wire.client(&query(&running(number)));
