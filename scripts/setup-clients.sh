@@ -79,7 +79,7 @@ fetch_java() {
     local copy=org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy
     need java
     need mvn
-    java --list-modules 2>/dev/null | grep -q '^jdk\.compiler@' ||
+    java --list-modules 2>/dev/null | grep '^jdk\.compiler@' >/dev/null ||
         not_to_be_had "java is no JDK: it cannot compile the load"
     lock_root "$client $version $sum"
     if [ ! -e "$root" ]; then

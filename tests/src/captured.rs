@@ -200,18 +200,20 @@ pub type Sessions = BTreeMap<u64, Vec<Value>>;
 /// Waits until both logs have the end of so many sessions over TCP.
 ///
 /// # Panics
-/// One of them never has.
+/// One of them never has, or declares that something is lost.
 pub fn wait_for_ends(plugin: &Path, captured: &Path, count: usize) {
     for log in [plugin, captured] {
         wait::until("all sessions have an end in the log", || ended(log) >= count);
     }
 }
 
-/// A log that is being written may end within a line: then it cannot be read yet.
+/// A log that is being written may end within a line: then it cannot be read yet. The ends of
+/// sessions of which something was lost may never come.
 fn ended(directory: &Path) -> usize {
     let mut count = 0;
     let address = format!(r#""ip":"{CLIENT}""#);
     let read = log::read(directory, |line, text| {
+        assert_ne!(line.event, "lost", "{text}");
         count += usize::from(line.event == "disconnect" && text.contains(&address));
     });
     read.map_or(0, |_| count)

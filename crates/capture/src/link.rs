@@ -21,7 +21,8 @@ pub enum Link {
     Cooked,
     /// Its version 2.
     Cooked2,
-    /// A packet of this `EtherType`, without anything before it.
+    /// A packet of this `EtherType`, as the kernel says, without anything before it. For VLAN tags
+    /// see [`of_packet`].
     Packet(u16),
 }
 
@@ -46,9 +47,7 @@ impl Link {
         match self {
             Link::Ethernet => LaxSlicedPacket::from_ethernet(frame).ok(),
             Link::Raw => LaxSlicedPacket::from_ip(frame).ok(),
-            Link::Packet(protocol) => {
-                Some(LaxSlicedPacket::from_ether_type(EtherType(protocol), frame))
-            }
+            Link::Packet(protocol) => Some(of_packet(EtherType(protocol), frame)),
             Link::Loopback => {
                 let (family, packet) = frame.split_first_chunk::<4>()?;
                 let (little, big) = (u32::from_le_bytes(*family), u32::from_be_bytes(*family));
@@ -65,6 +64,28 @@ impl Link {
             }
         }
     }
+}
+
+/// Slices a packet as of a socket of the kind `SOCK_DGRAM`.
+///
+/// If a VLAN tag is in the packet, as the second one is, and others if the network card does not
+/// handle them, Linux may name the type of what is behind the tags although the packet begins with
+/// one (from 6.11 on, `vlan_get_protocol_dgram` in `include/linux/if_vlan.h`); or that of a tag
+/// although the packet begins behind it (before, if this host sends it).
+fn of_packet(protocol: EtherType, frame: &[u8]) -> LaxSlicedPacket<'_> {
+    const VLANS: [EtherType; 2] = [EtherType::VLAN_TAGGED_FRAME, EtherType::PROVIDER_BRIDGING];
+    let named = LaxSlicedPacket::from_ether_type(protocol, frame);
+    if named.transport.is_some() {
+        return named;
+    }
+    let other = match frame.first().map(|first| first >> 4) {
+        _ if !VLANS.contains(&protocol) => EtherType::VLAN_TAGGED_FRAME,
+        Some(4) => EtherType::IPV4,
+        Some(6) => EtherType::IPV6,
+        _ => return named,
+    };
+    let other = LaxSlicedPacket::from_ether_type(other, frame);
+    if other.transport.is_some() { other } else { named }
 }
 
 /// A TCP segment.
@@ -190,6 +211,11 @@ mod tests {
             (Link::Cooked2, cooked2),
             (Link::Packet(0x0800), ip.to_vec()),
             (Link::Packet(0x8100), [&[0, 7, 8, 0], ip].concat()),
+            (Link::Packet(0x0800), [&[0, 7, 8, 0], ip].concat()),
+            (Link::Packet(0x0800), [&[0x45, 7, 8, 0], ip].concat()),
+            (Link::Packet(0x0800), [&[0, 7, 0x81, 0, 0, 9, 8, 0], ip].concat()),
+            (Link::Packet(0x8100), ip.to_vec()),
+            (Link::Packet(0x88a8), ip.to_vec()),
             (Link::Loopback, [&[2, 0, 0, 0], ip].concat()),
             (Link::Loopback, [&[0, 0, 0, 2], ip].concat()),
         ] {

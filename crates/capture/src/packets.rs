@@ -8,7 +8,7 @@ use crate::probe::is_readable;
 use crate::source::live::{LiveError, Packet, Ring};
 
 /// Blocks of the ring that are taken in a turn.
-const BLOCKS_MAX: usize = 64;
+const BLOCKS_MAX: usize = 256;
 /// How long to wait for packets at a time: silent connections need a clock.
 pub(crate) const WAIT: Duration = Duration::from_millis(100);
 

@@ -13,6 +13,7 @@ use crate::method::{Method, NONE_AGAIN, Switch};
 use crate::output::Output;
 use crate::plan::{self, Cell, Group};
 use crate::sample::Edge;
+use crate::signed_rank::VALUES_MIN;
 use crate::stats::Estimate;
 
 /// Before an interval can end the rounds: with fewer it is narrow by chance too often.
@@ -264,8 +265,11 @@ impl<'a> Task<'a> {
     /// Shows what is known of a method so far.
     fn tell(&self, method: &Method, pairs: &Pairs, out: &mut Output) {
         let known = pairs.cpu_ratio().map_or("unknown".to_owned(), |ratio| {
-            let width = half_width(&ratio) * 100.0;
-            format!("CPU per query × {:.3}, known to ±{width:.1} %", ratio.median)
+            let width = match half_width(&ratio) * 100.0 {
+                _ if pairs.rounds() < VALUES_MIN => "too few rounds for an interval".to_owned(),
+                width => format!("known to ±{width:.1} %"),
+            };
+            format!("CPU per query × {:.3}, {width}", ratio.median)
         });
         out.progress(&format!(
             "{:>5.0} s  {}, {} + {} connections  round {} of at most {}  {}: {known}",

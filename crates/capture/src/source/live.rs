@@ -88,7 +88,7 @@ pub struct Source<'s> {
     pub interface: &'s str,
     /// The servers, of which the ports count here; none: all ports.
     pub servers: &'s [SocketAddr],
-    /// Size of all rings together, bytes; a ring has at least two blocks of 1 MiB.
+    /// Size of all rings together, bytes; a ring has at least two blocks of 256 KiB.
     pub ring_bytes: usize,
 }
 

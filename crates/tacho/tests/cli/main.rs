@@ -4,6 +4,7 @@ mod arena;
 mod bounds;
 mod capture;
 mod capture_check;
+mod capture_kernel;
 mod capture_live;
 mod capture_threads;
 mod convert;

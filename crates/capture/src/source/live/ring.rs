@@ -14,10 +14,12 @@ use super::{Counts, LiveError, Packet};
 use crate::source::filter;
 use crate::source::share::Share;
 
-/// Bytes of a block. A packet is never larger than that.
-const BLOCK_BYTES: usize = 1 << 20;
-/// A block that is not full is handed over after so long, ms.
-const BLOCK_TIMEOUT_MS: u32 = 20;
+/// Bytes of a block. A packet is never larger than that, unless the host has enabled BIG TCP; then
+/// the kernel cuts it off, and the rest is missing.
+const BLOCK_BYTES: usize = 1 << 18;
+/// A block that is not full is handed over after so long, ms. With few packets, this times the
+/// number of blocks is how long the capture may stand still.
+const BLOCK_TIMEOUT_MS: u32 = 50;
 /// After this time a packet that was captured is certainly in a block that was handed over.
 pub const BLOCK_WAIT: Duration = Duration::from_millis(5 * BLOCK_TIMEOUT_MS as u64);
 /// Frames that the kernel checks the sizes with; their real sizes vary.
