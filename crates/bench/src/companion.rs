@@ -14,7 +14,7 @@ use serde::Deserialize;
 use crate::method::Method;
 use crate::stop::Stop;
 use crate::target::{data_directory, fill_in};
-use tacho_sandbox::client::{self, Conn};
+use tacho_sandbox::client::{self, Conn, Login};
 
 /// How long it may take to become ready after its method was switched on. A deadline only ends a
 /// run that hangs.
@@ -81,31 +81,37 @@ impl Companion {
     /// It has ended, or does not get to work.
     pub fn wait_until_ready(
         &mut self,
-        conn: &mut Conn,
+        admin: &Login,
         method: &Method,
         declaration: &Declaration,
         stop: &Stop,
     ) -> Result<()> {
+        // A session of its own: after a plugin was removed and installed again, MariaDB does not
+        // give it to some of those that were open meanwhile (docs/guide/install.md).
+        let conn = &mut admin.connect()?;
         let deadline = Instant::now() + READY_DEADLINE;
         let mut written_before = None;
         loop {
             let status = client::status(conn, &declaration.status)?;
+            let mut written = None;
             if status.values().any(|value| value.starts_with(&declaration.ready)) {
                 let Some(records) = &method.records_status else { return Ok(()) };
                 // This query is recorded, so there is something to write.
-                let written = client::status_number(conn, records)?;
-                if written > *written_before.get_or_insert(written) {
+                let now = client::status_number(conn, records)?;
+                if now > *written_before.get_or_insert(now) {
                     return Ok(());
                 }
+                written = Some(now);
             }
             let ended = self.process.try_wait()?;
             if ended.is_some() || Instant::now() > deadline {
                 let said = fs::read_to_string(&self.said)
                     .with_context(|| format!("cannot read {}", self.said.display()))?;
                 bail!(
-                    "{}: its process {}; it said: {}",
+                    "{}: its process {}; the server says {status:?}{}; it said: {}",
                     method.name,
                     ended.map_or("does not get to work".to_owned(), |how| format!("ended: {how}")),
+                    written.map_or(String::new(), |count| format!(" and {count} records written")),
                     said.trim()
                 );
             }

@@ -180,7 +180,7 @@ fn count(
     target.restart_through(&words.map(str::to_owned), &method.options)?;
     let pid = target.pid.context("no process")?;
     let mut conn = target.connect()?;
-    let mut switcher = Switcher::new(&mut conn, target.dialect(), Undo::default(), work)?;
+    let mut switcher = Switcher::new(&mut conn, target, Undo::default(), work)?;
     switcher.prepare(&mut conn, method)?;
     switcher.set_up(&mut conn, method)?;
     switcher.on(&mut conn, method, stop)?;

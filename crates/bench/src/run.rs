@@ -126,7 +126,7 @@ pub fn run(options: &Options, stop: &Stop, out: &mut Output) -> Result<Outcome> 
         take_up_what_is_left(&mut conn, out)?;
     }
     let undo = Undo::begin(&mut conn)?;
-    let switcher = Switcher::new(&mut conn, target.dialect(), undo, work.path())?;
+    let switcher = Switcher::new(&mut conn, &target, undo, work.path())?;
     let mut bench = Bench::new(target, conn, switcher, stop.clone(), options.timing);
     priority::raise();
     let measured = measure(&mut bench, options, &missing, work.path(), out);

@@ -66,7 +66,7 @@ impl Side {
         let mut conn = target.connect()?;
         run::lock(&mut conn)?;
         let undo = Undo::begin(&mut conn)?;
-        let switcher = Switcher::new(&mut conn, target.dialect(), undo, &work)?;
+        let switcher = Switcher::new(&mut conn, &target, undo, &work)?;
         let bench = Bench::new(target, conn, switcher, stop.clone(), options.timing);
         Ok((Self { name, load: None, bench, work }, missing))
     }

@@ -11,8 +11,9 @@ use mysql::consts::ColumnType;
 use crate::companion::Companion;
 use crate::method::{Method, Switch, variable_set_by};
 use crate::stop::Stop;
+use crate::target::Target;
 use crate::undo::{Undo, quote};
-use tacho_sandbox::client::{Conn, Queryable};
+use tacho_sandbox::client::{Conn, Login, Queryable};
 use tacho_sandbox::dialect::{Dialect, Library};
 
 /// How long sessions may take to release a plugin. Each does so with its next statement.
@@ -28,6 +29,8 @@ pub struct Switcher {
     preinstalled: BTreeSet<String>,
     dialect: Dialect,
     on: Option<String>,
+    /// Login of the bench, for sessions of their own.
+    admin: Login,
     /// Processes of methods by their names, and the directory for their output.
     companions: BTreeMap<String, Companion>,
     work: PathBuf,
@@ -38,13 +41,15 @@ impl Switcher {
     ///
     /// # Errors
     /// The server reports an error.
-    pub fn new(conn: &mut Conn, dialect: &Dialect, undo: Undo, work: &Path) -> Result<Self> {
+    pub fn new(conn: &mut Conn, target: &Target, undo: Undo, work: &Path) -> Result<Self> {
+        let dialect = target.dialect();
         Ok(Self {
             undo,
             original: BTreeMap::new(),
             preinstalled: dialect.installed(conn)?,
             dialect: dialect.clone(),
             on: None,
+            admin: target.admin.clone(),
             companions: BTreeMap::new(),
             work: work.to_owned(),
         })
@@ -129,7 +134,7 @@ impl Switcher {
                     none.insert(Companion::start(conn, declaration, &self.work)?)
                 }
             };
-            companion.wait_until_ready(conn, method, declaration, stop)?;
+            companion.wait_until_ready(&self.admin, method, declaration, stop)?;
         }
         Ok(())
     }

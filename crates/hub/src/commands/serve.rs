@@ -171,9 +171,8 @@ fn keep(
 
 async fn serve(args: &ServeArgs, state: AppState, tls: Option<TlsAcceptor>) -> anyhow::Result<()> {
     let scheme = if tls.is_some() { "https" } else { "http" };
-    let listener = TcpListener::bind(args.listen)
-        .await
-        .with_context(|| format!("cannot listen on {}", args.listen))?;
+    let listener =
+        listener::bind(args.listen).with_context(|| format!("cannot listen on {}", args.listen))?;
     let address = listener.local_addr().context("cannot read the address of the listener")?;
     let stopping = state.stopping.clone();
     // Scripts wait for this line. A closed stdout is no reason to stop.

@@ -14,11 +14,12 @@ mod stream;
 mod tls;
 
 use std::collections::BTreeMap;
+use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
@@ -36,10 +37,28 @@ pub const HANDSHAKE: Duration = Duration::from_secs(10);
 /// A connection on which no byte moves for so long is closed. Shippers send heartbeats, and live
 /// views get a comment, more often.
 pub const SILENCE: Duration = Duration::from_secs(120);
+/// Connections that wait in the kernel until they are accepted, at most `net.core.somaxconn`. With
+/// a full queue a client waits a second: after a restart of the hub all shippers connect at once.
+const BACKLOG: u32 = 4_096;
 /// Connections that are ready and wait for the server.
 const READY_MAX: usize = 64;
 /// Pause after the system refuses a connection, as without free file descriptors.
 const REFUSED_PAUSE: Duration = Duration::from_millis(500);
+
+/// Listens on an address, for [`Listener::new`].
+///
+/// # Errors
+/// It is in use, or not an address of this machine.
+pub fn bind(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = match address {
+        SocketAddr::V4(_) => TcpSocket::new_v4()?,
+        SocketAddr::V6(_) => TcpSocket::new_v6()?,
+    };
+    // Connections of a hub that has ended do not keep the next one from the address.
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
+}
 
 /// A listener with limits, for [`serve`].
 pub struct Listener {

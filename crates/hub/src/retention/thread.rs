@@ -89,9 +89,8 @@ impl Work {
             }
             if next_look <= Instant::now() {
                 let result = self.look(stop);
-                let is_waiting = hold(&self.waits)
-                    .values()
-                    .any(|wait| !matches!(wait, Wait::Alert | Wait::Clock));
+                let is_waiting =
+                    hold(&self.waits).values().any(|wait| !matches!(wait, Wait::Clock));
                 let has_failed = result.as_ref().map_or(true, |failures| !failures.is_empty());
                 let pause = if is_waiting || has_failed { WAITING } else { INTERVAL };
                 next_look = Instant::now() + pause;

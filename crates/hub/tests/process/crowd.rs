@@ -1,6 +1,6 @@
 //! Thousands of connections of strangers: shipping continues, and the hub stays small.
 
-use std::io::{Read as _, Write as _};
+use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::os::fd::OwnedFd;
 
@@ -56,9 +56,12 @@ fn ten_thousand_connections_stop_nothing() {
         stream.write_all(b"GET /healthz HTTP/1.1\r\nHost: x\r\nX: ").unwrap();
         crowd.push(stream);
     }
-    // One more of an address is closed at once.
+    // One more of an address is closed at once, while the others are open.
     let mut extra = connect_from(Ipv4Addr::new(127, 1, 0, 0), address);
     assert_eq!(extra.read(&mut [0; 1]).unwrap_or(0), 0);
+    crowd[0].set_nonblocking(true).unwrap();
+    let open = crowd[0].read(&mut [0; 1]).map_err(|error| error.kind());
+    assert_eq!(open, Err(ErrorKind::WouldBlock), "the crowd took too long to come");
 
     let log = Log::new(sealed());
     let (verdict, said) = Shipping::start(&hub, log.path(), "db1", true).finish();
