@@ -3,9 +3,10 @@
 //!
 //! Only root may load programs into the kernel, outside of a user namespace.
 
+use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::chown;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use serde_json::Value;
 use tacho_tests::captured::{Capture, assert_same, run_script, sessions, wait_for_ends};
@@ -186,5 +187,39 @@ fn what_overflows_is_declared_and_later_statements_are_recorded() {
     });
     let lost = lines().into_iter().filter(|line| line["cause"] == "uprobes");
     assert!(lost.map(|line| line["lost_packets"].as_u64().unwrap_or(0)).sum::<u64>() > 0);
+    scene.capture.stop().expect("its end");
+}
+
+/// What `tacho capture --check` says of a process while a client runs a statement with TLS.
+fn check(scene: &Scene, process: u32) -> (Option<i32>, Value) {
+    let mut command = Command::new(tacho_tests::program("tacho"));
+    let server = format!("127.0.0.1:{}", scene.server.port());
+    command
+        .args(["capture", "--check", "--interface", "lo", "--format", "json"])
+        .args(["--server", &server, "--check-time", "2s"])
+        .args(["--tls-uprobes", &process.to_string()])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let mut running = command.spawn().expect("tacho");
+    let mut said = BufReader::new(running.stderr.take().expect("a pipe"));
+    let mut text = String::new();
+    while !text.contains("listening on") {
+        assert!(said.read_line(&mut text).expect("its messages") > 0, "{text}");
+    }
+    assert!(scene.run(true, &[], "DO 1;"));
+    let output = running.wait_with_output().expect("its end");
+    (output.status.code(), serde_json::from_slice(&output.stdout).expect("JSON"))
+}
+
+#[test]
+fn a_check_shows_whether_encrypted_sessions_can_be_read() {
+    let Some(mut scene) = Scene::new("1") else { return };
+    let (code, result) = check(&scene, scene.server.pid().expect("a process"));
+    assert_eq!((code, &result["reason"]), (Some(0), &"recorded".into()), "{result}");
+    assert!(result["notes"][0].as_str().is_some_and(|it| it.contains("1 of 1")), "{result}");
+    // This one has no OpenSSL.
+    let (code, result) = check(&scene, std::process::id());
+    assert_eq!((code, &result["reason"]), (Some(1), &"no_uprobes".into()), "{result}");
+    assert!(result["result"].as_str().is_some_and(|it| it.contains("libssl")), "{result}");
     scene.capture.stop().expect("its end");
 }

@@ -5,6 +5,7 @@ mod tally;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::num::NonZeroU32;
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
@@ -14,7 +15,8 @@ pub use tally::{Counts, Server};
 use crate::flows::{Budget, Flows};
 use crate::link::Segment;
 use crate::packets::{self, Taker, WAIT, now_us};
-use crate::source::live::{Binding, Change, LiveError, Ring, Source};
+use crate::source::live::{Binding, Change, LiveError, Ring, Source, ports_of};
+use tacho_uprobes::{UprobeError, Uprobes};
 use tally::Tally;
 
 /// What to listen to.
@@ -66,6 +68,8 @@ pub enum Verdict {
     NotUnderstood,
     /// Clients logged in, and sent no command.
     NoCommands,
+    /// The encrypted sessions cannot be read as wanted, so the capture would not start.
+    NoUprobes,
 }
 
 impl Verdict {
@@ -80,6 +84,7 @@ impl Verdict {
             Verdict::Encrypted => "encrypted",
             Verdict::NotUnderstood => "not_understood",
             Verdict::NoCommands => "no_commands",
+            Verdict::NoUprobes => "no_uprobes",
         }
     }
 }
@@ -105,6 +110,19 @@ impl Findings {
             Verdict::NotUnderstood
         }
     }
+}
+
+/// Whether the encrypted sessions of a process could be read: attaches to it as a capture would,
+/// and detaches at once.
+///
+/// # Errors
+/// They could not.
+pub fn try_uprobes(
+    process: NonZeroU32,
+    servers: &[SocketAddr],
+    ring_bytes: usize,
+) -> Result<(), UprobeError> {
+    Uprobes::attach(process, &ports_of(servers), ring_bytes).map(drop)
 }
 
 /// A check whose socket is open. It needs no privileges any more.

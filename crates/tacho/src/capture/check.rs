@@ -2,12 +2,13 @@
 
 use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, UdpSocket};
+use std::num::NonZeroU32;
 use std::os::fd::AsFd as _;
 use std::path::Path;
 use std::process::ExitCode;
 
 use serde_json::json;
-use tacho_capture::check::{Check, Findings, Interface, Verdict};
+use tacho_capture::check::{Check, Findings, Interface, Verdict, try_uprobes};
 use tacho_capture::enrich::Answers;
 use tacho_capture::live::CaptureError as Live;
 use tacho_capture::source::live::{ANY, LiveError};
@@ -36,29 +37,37 @@ pub fn run(args: &CaptureArgs, interface: &str) -> Result<ExitCode, CaptureError
         return Err(Live::from(LiveError::NoInterface(interface.to_owned())).into());
     }
     let source = Source::of(args)?;
+    let ring_bytes = usize::try_from(args.ring_size).unwrap_or(usize::MAX);
     let check = Check {
         interface: interface.to_owned(),
         servers: args.server.clone(),
-        ring_bytes: usize::try_from(args.ring_size).unwrap_or(usize::MAX),
+        ring_bytes,
         budget: args.budget(),
     };
+    let mut seen = Seen { interface: facts, ..Seen::default() };
     let open = match check.open() {
         Ok(open) => open,
         Err(LiveError::Socket(error)) if error.kind() == ErrorKind::PermissionDenied => {
-            show(args, facts.as_ref(), None, None)?;
+            show(args, &seen)?;
             return Ok(ExitCode::from(1));
         }
         Err(error) => return Err(Live::from(error).into()),
     };
+    // It needs privileges, too.
+    seen.uprobes = args.tls_uprobes.map(|process| {
+        try_uprobes(process, &args.server, ring_bytes)
+            .map(|()| process)
+            .map_err(|error| error.to_string())
+    });
     become_user(args)?;
     let stopped = live::stopped_by_signal()?;
     say::problem(format!("listening on {interface} for {:?}", args.check_time));
-    let findings = open.listen(args.check_time, stopped.as_fd()).map_err(Live::from)?;
+    seen.findings = Some(open.listen(args.check_time, stopped.as_fd()).map_err(Live::from)?);
     // Its link may have come up meanwhile.
-    let facts = Interface::of(interface).or(facts);
-    let asked = source.map(|mut source| source.ask(&[]));
-    show(args, facts.as_ref(), Some(&findings), asked.as_ref())?;
-    let is_recorded = findings.verdict(facts.as_ref()) == Verdict::Recorded;
+    seen.interface = Interface::of(interface).or(seen.interface);
+    seen.asked = source.map(|mut source| source.ask(&[]));
+    show(args, &seen)?;
+    let is_recorded = seen.verdict() == Some(Verdict::Recorded);
     Ok(if is_recorded { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
@@ -96,19 +105,39 @@ fn user_without_log(args: &CaptureArgs) -> Result<Option<User>, CaptureError> {
 /// What the server has said, if it was asked.
 type Asked = Result<Answers, String>;
 
-/// Shows what was found; without findings, the socket could not be opened.
-fn show(
-    args: &CaptureArgs,
-    interface: Option<&Interface>,
-    findings: Option<&Findings>,
-    asked: Option<&Asked>,
-) -> Result<(), CaptureError> {
-    let mut words = words(args, interface, findings, asked.is_some());
-    words.notes.extend(asked.iter().flat_map(|asked| asked_notes(asked)));
-    let local_sessions = asked.and_then(|it| it.as_ref().ok()).map(|it| it.local_sessions);
+/// What was seen.
+#[derive(Default)]
+struct Seen {
+    /// `None`: all of them.
+    interface: Option<Interface>,
+    /// `None`: the socket could not be opened.
+    findings: Option<Findings>,
+    /// `None`: the server was not asked.
+    asked: Option<Asked>,
+    /// The process whose encrypted sessions can be read, or why they cannot. `None`: not wanted.
+    uprobes: Option<Result<NonZeroU32, String>>,
+}
+
+impl Seen {
+    /// `None`: the kernel refuses the packet socket.
+    fn verdict(&self) -> Option<Verdict> {
+        let verdict = self.findings.as_ref()?.verdict(self.interface.as_ref());
+        Some(match (&self.uprobes, verdict) {
+            (Some(Err(_)), _) => Verdict::NoUprobes,
+            (Some(Ok(_)), Verdict::Encrypted) => Verdict::Recorded,
+            (_, verdict) => verdict,
+        })
+    }
+}
+
+fn show(args: &CaptureArgs, seen: &Seen) -> Result<(), CaptureError> {
+    let Seen { interface, findings, asked, .. } = seen;
+    let mut words = words(args, seen);
+    words.notes.extend(asked.iter().flat_map(asked_notes));
+    let local_sessions = asked.as_ref().and_then(|it| it.as_ref().ok()).map(|it| it.local_sessions);
     if args.report.is_json() {
-        let verdict = findings.map(|it| it.verdict(interface));
-        let found = findings.cloned().unwrap_or_default();
+        let verdict = seen.verdict();
+        let found = findings.clone().unwrap_or_default();
         let value = json!({
             "recorded": verdict == Some(Verdict::Recorded),
             "reason": verdict.map_or("no_privileges", Verdict::name),
@@ -125,7 +154,7 @@ fn show(
         return say::json(&value).map_err(CaptureError::Output);
     }
     let name = args.interface.as_deref().unwrap_or_default();
-    let mut lines = vec![format!("interface: {}", described(name, interface))];
+    let mut lines = vec![format!("interface: {}", described(name, interface.as_ref()))];
     if let Some(found) = findings {
         lines.extend(found_lines(found));
     }
@@ -183,22 +212,16 @@ fn found_lines(found: &Findings) -> Vec<String> {
     lines
 }
 
-fn words(
-    args: &CaptureArgs,
-    interface: Option<&Interface>,
-    found: Option<&Findings>,
-    is_asked: bool,
-) -> Words {
+fn words(args: &CaptureArgs, seen: &Seen) -> Words {
     let name = args.interface.as_deref().unwrap_or_default();
-    let Some(found) = found else {
+    let (Some(found), Some(verdict)) = (&seen.findings, seen.verdict()) else {
         let result = "no statement would be recorded: the kernel refuses the packet socket; run as \
             root, use tacho-capture.service, or give the program the capability with `setcap \
             cap_net_raw=ep \"$(command -v tacho)\"`";
         return Words { result: result.to_owned(), notes: Vec::new() };
     };
-    let verdict = found.verdict(interface);
-    let mut notes = notes(found, verdict, is_asked);
-    notes.extend(local_note(&args.server, name, interface));
+    let mut notes = notes(found, seen);
+    notes.extend(local_note(&args.server, name, seen.interface.as_ref()));
     let time = format!("{:?}", args.check_time);
     let why = match verdict {
         Verdict::Recorded => {
@@ -220,9 +243,13 @@ fn words(
                 .to_owned()
         }
         Verdict::Encrypted => {
-            "all connections are encrypted; use the plugin in the server, or connections without \
-             TLS"
-            .to_owned()
+            "all connections are encrypted; use the plugin in the server, --tls-uprobes on its \
+             host, or connections without TLS"
+                .to_owned()
+        }
+        Verdict::NoUprobes => {
+            let why = seen.uprobes.iter().filter_map(|it| it.as_ref().err()).next();
+            format!("--tls-uprobes: {}", why.map_or("", String::as_str))
         }
         Verdict::NotUnderstood => format!(
             "no command was certain in {time}; listen longer with --check-time, and check that \
@@ -252,17 +279,23 @@ fn asked_notes(asked: &Asked) -> Vec<String> {
     }
 }
 
-fn notes(found: &Findings, verdict: Verdict, is_asked: bool) -> Vec<String> {
+fn notes(found: &Findings, seen: &Seen) -> Vec<String> {
     let counts = &found.counts;
     let mut notes = Vec::new();
-    if counts.encrypted > 0 && verdict != Verdict::Encrypted {
+    if counts.encrypted > 0 && seen.verdict() != Some(Verdict::Encrypted) {
+        let consequence = match seen.uprobes {
+            Some(Ok(process)) => {
+                format!("statements would be recorded of those of process {process}")
+            }
+            _ => "their statements would not be recorded".to_owned(),
+        };
         notes.push(format!(
-            "{} of {} connections are encrypted: their statements would not be recorded",
+            "{} of {} connections are encrypted: {consequence}",
             counts.encrypted, counts.connections
         ));
     }
     if counts.partial_sessions > 0 {
-        let user = if is_asked {
+        let user = if seen.asked.is_some() {
             "the server would be asked for their users"
         } else {
             "and have no user until the next login"

@@ -125,7 +125,7 @@ pub struct CaptureArgs {
 
     /// As root: also read the encrypted sessions of the server with this process id on this host,
     /// from its OpenSSL
-    #[arg(long, value_name = "N", requires = "log")]
+    #[arg(long, value_name = "N", requires = "interface")]
     pub tls_uprobes: Option<NonZeroU32>,
 
     /// Write counters for Prometheus to this file, every 5 seconds
