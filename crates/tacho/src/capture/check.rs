@@ -44,17 +44,17 @@ pub fn run(args: &CaptureArgs, interface: &str) -> Result<ExitCode, CaptureError
         ring_bytes,
         budget: args.budget(),
     };
-    let mut seen = Seen { interface: facts, ..Seen::default() };
+    let mut all = Found { interface: facts, ..Found::default() };
     let open = match check.open() {
         Ok(open) => open,
         Err(LiveError::Socket(error)) if error.kind() == ErrorKind::PermissionDenied => {
-            show(args, &seen)?;
+            show(args, &all)?;
             return Ok(ExitCode::from(1));
         }
         Err(error) => return Err(Live::from(error).into()),
     };
     // It needs privileges, too.
-    seen.uprobes = args.tls_uprobes.map(|process| {
+    all.uprobes = args.tls_uprobes.map(|process| {
         try_uprobes(process, &args.server, ring_bytes)
             .map(|()| process)
             .map_err(|error| error.to_string())
@@ -62,12 +62,12 @@ pub fn run(args: &CaptureArgs, interface: &str) -> Result<ExitCode, CaptureError
     become_user(args)?;
     let stopped = live::stopped_by_signal()?;
     say::problem(format!("listening on {interface} for {:?}", args.check_time));
-    seen.findings = Some(open.listen(args.check_time, stopped.as_fd()).map_err(Live::from)?);
+    all.findings = Some(open.listen(args.check_time, stopped.as_fd()).map_err(Live::from)?);
     // Its link may have come up meanwhile.
-    seen.interface = Interface::of(interface).or(seen.interface);
-    seen.asked = source.map(|mut source| source.ask(&[]));
-    show(args, &seen)?;
-    let is_recorded = seen.verdict() == Some(Verdict::Recorded);
+    all.interface = Interface::of(interface).or(all.interface);
+    all.asked = source.map(|mut source| source.ask(&[]));
+    show(args, &all)?;
+    let is_recorded = all.verdict() == Some(Verdict::Recorded);
     Ok(if is_recorded { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
@@ -105,9 +105,9 @@ fn user_without_log(args: &CaptureArgs) -> Result<Option<User>, CaptureError> {
 /// What the server has said, if it was asked.
 type Asked = Result<Answers, String>;
 
-/// What was seen.
+/// All that was found.
 #[derive(Default)]
-struct Seen {
+struct Found {
     /// `None`: all of them.
     interface: Option<Interface>,
     /// `None`: the socket could not be opened.
@@ -118,7 +118,7 @@ struct Seen {
     uprobes: Option<Result<NonZeroU32, String>>,
 }
 
-impl Seen {
+impl Found {
     /// `None`: the kernel refuses the packet socket.
     fn verdict(&self) -> Option<Verdict> {
         let verdict = self.findings.as_ref()?.verdict(self.interface.as_ref());
@@ -130,13 +130,13 @@ impl Seen {
     }
 }
 
-fn show(args: &CaptureArgs, seen: &Seen) -> Result<(), CaptureError> {
-    let Seen { interface, findings, asked, .. } = seen;
-    let mut words = words(args, seen);
+fn show(args: &CaptureArgs, all: &Found) -> Result<(), CaptureError> {
+    let Found { interface, findings, asked, .. } = all;
+    let mut words = words(args, all);
     words.notes.extend(asked.iter().flat_map(asked_notes));
     let local_sessions = asked.as_ref().and_then(|it| it.as_ref().ok()).map(|it| it.local_sessions);
     if args.report.is_json() {
-        let verdict = seen.verdict();
+        let verdict = all.verdict();
         let found = findings.clone().unwrap_or_default();
         let value = json!({
             "recorded": verdict == Some(Verdict::Recorded),
@@ -212,16 +212,16 @@ fn found_lines(found: &Findings) -> Vec<String> {
     lines
 }
 
-fn words(args: &CaptureArgs, seen: &Seen) -> Words {
+fn words(args: &CaptureArgs, all: &Found) -> Words {
     let name = args.interface.as_deref().unwrap_or_default();
-    let (Some(found), Some(verdict)) = (&seen.findings, seen.verdict()) else {
+    let (Some(found), Some(verdict)) = (&all.findings, all.verdict()) else {
         let result = "no statement would be recorded: the kernel refuses the packet socket; run as \
             root, use tacho-capture.service, or give the program the capability with `setcap \
             cap_net_raw=ep \"$(command -v tacho)\"`";
         return Words { result: result.to_owned(), notes: Vec::new() };
     };
-    let mut notes = notes(found, seen);
-    notes.extend(local_note(&args.server, name, seen.interface.as_ref()));
+    let mut notes = notes(found, all);
+    notes.extend(local_note(&args.server, name, all.interface.as_ref()));
     let time = format!("{:?}", args.check_time);
     let why = match verdict {
         Verdict::Recorded => {
@@ -248,7 +248,7 @@ fn words(args: &CaptureArgs, seen: &Seen) -> Words {
                 .to_owned()
         }
         Verdict::NoUprobes => {
-            let why = seen.uprobes.iter().filter_map(|it| it.as_ref().err()).next();
+            let why = all.uprobes.iter().filter_map(|it| it.as_ref().err()).next();
             format!("--tls-uprobes: {}", why.map_or("", String::as_str))
         }
         Verdict::NotUnderstood => format!(
@@ -279,11 +279,11 @@ fn asked_notes(asked: &Asked) -> Vec<String> {
     }
 }
 
-fn notes(found: &Findings, seen: &Seen) -> Vec<String> {
+fn notes(found: &Findings, all: &Found) -> Vec<String> {
     let counts = &found.counts;
     let mut notes = Vec::new();
-    if counts.encrypted > 0 && seen.verdict() != Some(Verdict::Encrypted) {
-        let consequence = match seen.uprobes {
+    if counts.encrypted > 0 && all.verdict() != Some(Verdict::Encrypted) {
+        let consequence = match all.uprobes {
             Some(Ok(process)) => {
                 format!("statements would be recorded of those of process {process}")
             }
@@ -295,7 +295,7 @@ fn notes(found: &Findings, seen: &Seen) -> Vec<String> {
         ));
     }
     if counts.partial_sessions > 0 {
-        let user = if seen.asked.is_some() {
+        let user = if all.asked.is_some() {
             "the server would be asked for their users"
         } else {
             "and have no user until the next login"
