@@ -18,7 +18,7 @@ tail_lines=200
 run() {
     # A step does not take part in make's number of jobs: cargo would look for its descriptors.
     unset MAKEFLAGS MFLAGS MAKELEVEL
-    local name=$1 log=$directory/$1.log begin=$SECONDS result=passed line
+    local name=$1 log=$directory/$1.log begin=$SECONDS result=passed processor_s line
     shift
     echo "          $name: $*"
     if [ "${TACHO_VERBOSE:-}" = 1 ]; then
@@ -26,7 +26,12 @@ run() {
     else
         "$@" >"$log" 2>&1 </dev/null || result=FAILED
     fi
-    line=$(printf '%s  %4d s  %s' "$result" $((SECONDS - begin)) "$name")
+    # Of the processes that have ended, in the second line; a subshell would have none.
+    times >"$directory/$name.times"
+    processor_s=$(awk -F '[ms ]+' 'NR == 2 { print int($1 * 60 + $2 + $3 * 60 + $4) }' \
+        "$directory/$name.times")
+    line=$(printf '%s  %4d s, %4d s of processor time  %s' \
+        "$result" $((SECONDS - begin)) "$processor_s" "$name")
     echo "$line"
     # One short write: two steps may end at the same moment.
     echo "$line" >>"$list"
