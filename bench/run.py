@@ -37,10 +37,10 @@ def instructions():
 
 def probe():
     """ns of a start and an end, in the calling thread."""
-    run("cargo", "build", "--quiet", "--profile", "inproc", "-p", "tacho-probe", "--example", "cost")
-    program = Path(os.environ.get("CARGO_TARGET_DIR", "target")) / "inproc/examples/cost"
+    run("cargo", "build", "--quiet", "--profile", "inproc", "-p", "tacho-embed", "-p", "tacho-cost")
+    program = Path(os.environ.get("CARGO_TARGET_DIR", "target")) / "inproc/tacho-cost"
     rows = []
-    for line in run(program, "time", "1", "2", "64").splitlines():
+    for line in run(program, "probe", "time", "1", "2", "64").splitlines():
         load, median, tail = re.search(r"  (\w.*?) +median (\d+) ns.* p99\.9 (\d+) ns", line).groups()
         threads = re.search(r"threads +(\d+)", line)[1]
         target = "" if load == "no calls" else "≤ 150 ns, 1,000 ns"

@@ -11,6 +11,7 @@ figures as arguments: only these. Needs `make build` for point_select.
 """
 
 import argparse
+import functools
 import json
 import os
 import re
@@ -26,7 +27,7 @@ LIMITS = ROOT / "bench/instructions.toml"
 # Callgrind's files stay here, to see where the instructions are.
 PROFILES = ROOT / "build/instructions"
 TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
-# As in crates/probe/examples/cost.rs.
+# As in bench/cost/src/probe.rs.
 PAIRS = 10_000
 MIB = 1 << 20
 
@@ -48,10 +49,12 @@ def run(*command, **options):
     return subprocess.run([str(word) for word in command], **options).stdout
 
 
-def example(package, name):
-    # As it is built into the plugin: one optimised unit.
-    run("cargo", "build", "--quiet", "--profile", "inproc", "-p", package, "--example", name)
-    return TARGET / "inproc/examples" / name
+@functools.cache
+def program():
+    # As it is built into the plugin: one optimised unit. Together with the plugin's library, or
+    # cargo compiles everything once more, without what an archive needs.
+    run("cargo", "build", "--quiet", "--profile", "inproc", "-p", "tacho-embed", "-p", "tacho-cost")
+    return TARGET / "inproc/tacho-cost"
 
 
 def collected(figure, function, *command):
@@ -63,24 +66,25 @@ def collected(figure, function, *command):
 
 
 def probe_pair():
-    _, count = collected("probe_pair", "cost_of_pairs", example("tacho-probe", "cost"), "count")
+    _, count = collected("probe_pair", "cost_of_pairs",
+                         program(), "probe", "count")  # fmt: skip
     return count / PAIRS
 
 
 def rewrite(which):
-    program = example("tacho-probe", "rewrite_cost")
-    text, count = collected(f"rewrite_{which}", "cost_of_rewrites", program, which)
+    text, count = collected(f"rewrite_{which}", "cost_of_rewrites",
+                            program(), "rewrite", which)  # fmt: skip
     return count / int(re.search(r"(\d+) statements", text)[1])
 
 
 def writer(shape):
-    program = example("tacho-recorder", "writer_cost")
     rounds = []
     # The fixed cost of a round cancels out: the larger less the smaller.
     for arena_bytes in (8 * MIB, 16 * MIB):
         with tempfile.TemporaryDirectory(dir=PROFILES) as log:
             text, count = collected(f"writer_{shape}", "measured_round",
-                                    program, shape, log, 1, arena_bytes)  # fmt: skip
+                                    program(), "writer", shape, log, 1,
+                                    arena_bytes)  # fmt: skip
         rounds.append((count, int(re.search(r"(\d+) lines per round", text)[1])))
     (small, small_lines), (large, large_lines) = rounds
     return (large - small) / (large_lines - small_lines)

@@ -5,8 +5,8 @@ cd "$(dirname "$0")/../.."
 
 target="${CARGO_TARGET_DIR:-target}"
 # As it is built into the plugin: one optimised unit.
-cargo build --quiet --profile inproc -p tacho-recorder --example writer_cost
-program="$target/inproc/examples/writer_cost"
+cargo build --quiet --profile inproc -p tacho-embed -p tacho-cost
+program="$target/inproc/tacho-cost"
 mkdir -p build/bench
 work=$(mktemp -d "$PWD/build/bench/writer-XXXXXX")
 memory=$(mktemp -d /dev/shm/tacho-bench-XXXXXX)
@@ -15,16 +15,17 @@ trap 'rm -rf "$work" "$memory"' EXIT
 echo "== rates of the writer's own processor time, one core (target: 1.5 M records/s)"
 for shape in select join point; do
     echo "-- $shape, log on tmpfs"
-    "$program" "$shape" "$memory/log-$shape" "${ROUNDS:-12}"
+    "$program" writer "$shape" "$memory/log-$shape" "${ROUNDS:-12}"
     echo "-- the same, sealed, as it is by default"
-    "$program" "$shape" "$memory/sealed-$shape" "${ROUNDS:-12}" $((64 << 20)) "$memory/key-$shape"
+    "$program" writer "$shape" "$memory/sealed-$shape" "${ROUNDS:-12}" $((64 << 20)) \
+        "$memory/key-$shape"
 done
 echo "-- select, log on disk"
-"$program" select "$work/log" "${ROUNDS:-12}"
+"$program" writer select "$work/log" "${ROUNDS:-12}"
 
 echo "== instructions per line of select by function, inclusive (callgrind)"
 valgrind --tool=callgrind --toggle-collect=measured_round \
-    --callgrind-out-file="$work/callgrind" "$program" select "$memory/counted" 1 16777216 \
+    --callgrind-out-file="$work/callgrind" "$program" writer select "$memory/counted" 1 16777216 \
     >"$work/stdout" 2>"$work/stderr"
 lines=$(sed -n 's/.* \([0-9]*\) lines per round)/\1/p;q' "$work/stdout")
 callgrind_annotate --inclusive=yes --threshold=100 "$work/callgrind" 2>/dev/null |

@@ -6,8 +6,8 @@
 //! `measured_round` only to see the cost of a line.
 //!
 //! ```text
-//! writer_cost SHAPE LOG_DIRECTORY ROUNDS [ARENA_BYTES [KEY_FILE]]   sealed, with a key file
-//! writer_cost idle LOG_DIRECTORY ROUNDS         rounds with nothing to do
+//! tacho-cost writer SHAPE LOG_DIRECTORY ROUNDS [ARENA_BYTES [KEY_FILE]]   sealed, with a key file
+//! tacho-cost writer idle LOG_DIRECTORY ROUNDS         rounds with nothing to do
 //! ```
 
 use std::path::Path;
@@ -204,9 +204,9 @@ fn thread_seconds() -> f64 {
     now.tv_sec as f64 + now.tv_nsec as f64 * 1e-9
 }
 
-fn main() {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    measure(&arguments);
+/// Writes the lines that the arguments say.
+pub fn run(arguments: &[String]) {
+    measure(arguments);
 }
 
 /// Rounds that find nothing.
@@ -281,7 +281,7 @@ fn remove_complete_files(directory: &Path, status: &Status) {
 fn measure(arguments: &[String]) {
     let [name, directory, rounds, rest @ ..] = arguments else {
         panic!(
-            "usage: writer_cost select|join|point|idle LOG_DIRECTORY ROUNDS [ARENA_BYTES [KEY_FILE]]"
+            "usage: tacho-cost writer select|join|point|idle LOG_DIRECTORY ROUNDS [ARENA_BYTES [KEY_FILE]]"
         )
     };
     let rounds: usize = rounds.parse().expect("a number of rounds");

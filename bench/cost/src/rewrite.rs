@@ -2,9 +2,9 @@
 //! functions: a point select, with 5,000 rules for other tables in force.
 //!
 //! ```text
-//! cargo build -p tacho-probe --profile inproc --example rewrite_cost
+//! cargo build -p tacho-cost --profile inproc
 //! valgrind --tool=callgrind --toggle-collect=cost_of_rewrites \
-//!     target/inproc/examples/rewrite_cost miss
+//!     target/inproc/tacho-cost rewrite miss
 //! ```
 //!
 //! `miss`: no rule matches, as is known from another id. `first`: the statement's form is unknown,
@@ -12,7 +12,6 @@
 //! allocation is not counted). callgrind's total divided by the number that is printed is the
 //! instructions of one.
 
-use std::env;
 use std::hint::black_box;
 use std::sync::atomic::Ordering;
 
@@ -111,17 +110,18 @@ fn probe() -> Probe {
     probe
 }
 
-fn main() {
-    let which = env::args().nth(1).unwrap_or_default();
+/// Asks the rules as the argument says.
+pub fn run(arguments: &[String]) {
+    let which = arguments.first().map_or("", String::as_str);
     let probe = probe();
     let of =
         |table: &str, id: usize| format!("SELECT c FROM {table} WHERE id={}", 5001 + id % 4000);
-    let (texts, expected): (Vec<String>, usize) = match which.as_str() {
+    let (texts, expected): (Vec<String>, usize) = match which {
         "miss" => ((0..STATEMENTS).map(|id| of("sbtest1", id)).collect(), 0),
         "first" => ((0..STATEMENTS).map(|id| of(&format!("s_{id:05}"), id)).collect(), 0),
         "hit" => ((0..STATEMENTS).map(|id| of("other4711", id)).collect(), STATEMENTS),
         _ => {
-            println!("usage: rewrite_cost miss | first | hit");
+            println!("usage: tacho-cost rewrite miss | first | hit");
             return;
         }
     };

@@ -3,9 +3,9 @@
 //! another thread drains.
 //!
 //! ```text
-//! cargo run -p tacho-probe --profile inproc --example cost -- time 1 2 64
-//! cargo build -p tacho-probe --profile inproc --example cost
-//! valgrind --tool=callgrind --toggle-collect=cost_of_pairs target/inproc/examples/cost count
+//! cargo run -p tacho-cost --profile inproc -- probe time 1 2 64
+//! cargo build -p tacho-cost --profile inproc
+//! valgrind --tool=callgrind --toggle-collect=cost_of_pairs target/inproc/tacho-cost probe count
 //! ```
 //!
 //! `time` prints median and tail of the pair in ns for each number of threads. Between the calls
@@ -18,7 +18,7 @@
 use std::hint::{black_box, spin_loop};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use std::{env, ptr, thread};
+use std::{ptr, thread};
 
 use tacho_probe::{Probe, Thread};
 use tacho_ring::arena::Arena;
@@ -301,22 +301,22 @@ fn time(thread_count: u64, load: Load, text: &'static [u8]) {
     });
 }
 
-fn main() {
+/// Measures what the arguments say.
+pub fn run(arguments: &[String]) {
     let text: &'static [u8] = format!("SELECT {} FROM orders", "a_column, ".repeat(40))
         .into_bytes()
         .leak()
         .get(..200)
         .expect("long enough");
-    let mut arguments = env::args().skip(1);
-    match arguments.next().as_deref() {
-        Some("count") => count(text),
-        Some("time") => {
-            for argument in arguments {
+    match arguments.split_first() {
+        Some((what, _)) if what == "count" => count(text),
+        Some((what, threads)) if what == "time" => {
+            for argument in threads {
                 for load in [Load::Empty, Load::Busy, Load::Quiet] {
                     time(argument.parse().expect("a number of threads"), load, text);
                 }
             }
         }
-        _ => println!("usage: cost time THREADS... | cost count"),
+        _ => println!("usage: tacho-cost probe time THREADS... | tacho-cost probe count"),
     }
 }
