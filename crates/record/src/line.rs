@@ -4,6 +4,8 @@
 //! duplicate field or one of another type makes the line invalid. Unknown fields are ignored, so
 //! that a newer recorder may add some.
 
+mod clock;
+pub mod members;
 mod read;
 mod values;
 
