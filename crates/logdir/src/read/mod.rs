@@ -20,6 +20,7 @@
 //! | `newest` | the newest file, which may be written while it is read |
 //! | `parts` | which parts of the files can hold an answer |
 //! | `kept` | the newest lines, in memory until they are shown |
+//! | [`pieces`] | existing lines in pieces that several threads can read |
 //! | `follow` | new lines |
 //! | [`directory`] | a log directory for verification |
 
@@ -31,6 +32,7 @@ mod kept;
 pub mod line_limit;
 mod newest;
 mod parts;
+pub mod pieces;
 pub mod reader;
 mod request;
 mod scan;
@@ -38,7 +40,7 @@ mod scan;
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use content::Access;
 use files::{Input, LogFile, STDIN};
@@ -59,32 +61,15 @@ pub fn read<S: Sink>(
     sink: &mut S,
 ) -> Result<(), S::Error> {
     let mut refused = BTreeSet::new();
-    let files = match &place {
-        Input::Stream(path) => {
-            let mut input: Box<dyn BufRead> = if path == Path::new(STDIN) {
-                Box::new(io::stdin().lock())
-            } else {
-                Box::new(BufReader::new(File::open(path).map_err(ReadError::of(path))?))
-            };
-            return scan::stream(path, &mut input, request.lines, access.line_bytes_max, sink);
-        }
-        Input::File(path) => {
-            content::check_is_log(path).map_err(ReadError::of(path))?;
-            vec![LogFile::named(path)]
-        }
-        Input::Directory(path) => {
-            let listing = files::list(path).map_err(ReadError::of(path))?;
-            listing.report(&mut refused, sink);
-            let files = listing.files;
-            if files.is_empty() {
-                if !request.follow {
-                    return Err(ReadError::NoFiles(path.clone()).into());
-                }
-                sink.note(&format!("{}: no log file yet, waiting for one", path.display()));
-            }
-            files
-        }
-    };
+    if let Input::Stream(path) = &place {
+        let mut input: Box<dyn BufRead> = if path == Path::new(STDIN) {
+            Box::new(io::stdin().lock())
+        } else {
+            Box::new(BufReader::new(File::open(path).map_err(ReadError::of(path))?))
+        };
+        return scan::stream(path, &mut input, request.lines, access.line_bytes_max, sink);
+    }
+    let files = files_of(&place, request.follow, &mut refused, sink)?;
     // The newest file is opened first and its length read once: lines up to that are scanned, later
     // ones are followed, so no line is lost between the two.
     let newest = open_newest(&files, request.follow, sink)?;
@@ -100,4 +85,32 @@ pub fn read<S: Sink>(
         Follower::new(place, &files, refused, newest, access).run(sink)?;
     }
     Ok(())
+}
+
+/// The files of an input, oldest first; none of a stream. With `follow`, there need not be one yet.
+fn files_of<S: Sink>(
+    place: &Input,
+    follow: bool,
+    refused: &mut BTreeSet<PathBuf>,
+    sink: &mut S,
+) -> Result<Vec<LogFile>, ReadError> {
+    match place {
+        Input::Stream(_) => Ok(Vec::new()),
+        Input::File(path) => {
+            content::check_is_log(path).map_err(ReadError::of(path))?;
+            Ok(vec![LogFile::named(path)])
+        }
+        Input::Directory(path) => {
+            let listing = files::list(path).map_err(ReadError::of(path))?;
+            listing.report(refused, sink);
+            let files = listing.files;
+            if files.is_empty() {
+                if !follow {
+                    return Err(ReadError::NoFiles(path.clone()));
+                }
+                sink.note(&format!("{}: no log file yet, waiting for one", path.display()));
+            }
+            Ok(files)
+        }
+    }
 }

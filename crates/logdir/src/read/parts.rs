@@ -26,6 +26,14 @@ pub(super) struct Part<'a> {
     pub(super) end: Option<u64>,
 }
 
+impl Part<'_> {
+    /// Its length in the file, as it is stored, bytes.
+    pub(super) fn bytes(&self) -> u64 {
+        let length = || std::fs::metadata(&self.file.path).map_or(0, |metadata| metadata.len());
+        self.end.unwrap_or_else(length).saturating_sub(self.start)
+    }
+}
+
 /// The parts to read, oldest first. `split`: position of a time in a file, if it can be determined.
 pub(super) fn parts(
     files: &[LogFile],

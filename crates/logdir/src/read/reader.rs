@@ -168,6 +168,11 @@ impl<F: Borrow<File>> Forward<F> {
         self.limit
     }
 
+    /// Start of the next line.
+    pub fn position(&self) -> u64 {
+        self.position + self.start as u64
+    }
+
     /// End of the range.
     pub fn end(&self) -> u64 {
         self.end

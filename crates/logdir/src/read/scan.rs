@@ -45,11 +45,10 @@ impl<'a> Scan<'a> {
         }
         let parts = self.parts(window, sink);
         for part in &parts {
-            let length = std::fs::metadata(&part.file.path).map_or(0, |metadata| metadata.len());
-            sink.expect(part.end.unwrap_or(length).saturating_sub(part.start));
+            sink.expect(part.bytes());
         }
         match lines {
-            Lines::All => self.show_all(&parts, sink)?,
+            Lines::All => parts.iter().try_for_each(|part| self.show_part(part, sink))?,
             Lines::Last(count) => self.show_last(&parts, count, sink)?,
         }
         sink.flush()
@@ -118,22 +117,24 @@ impl<'a> Scan<'a> {
         last
     }
 
-    fn show_all<S: Sink>(&self, parts: &[Part], sink: &mut S) -> Result<(), S::Error> {
-        for part in parts {
-            match self.open(part.file, sink) {
-                None => {}
-                Some(OpenedFile::Packed(path, lines)) => {
-                    packed(&path, lines, sink, |line, sink| sink.show(line))?;
-                }
-                Some(OpenedFile::Plain(file, length)) => {
-                    let range = part.start..part.end.unwrap_or(length);
-                    let lines = Forward::new(&file, range, self.access.line_bytes_max);
-                    let answer = show_plain(lines, &part.file.path, sink)?;
-                    reported(answer, &part.file.path, sink);
-                }
+    /// Shows the wanted lines of a part, oldest first.
+    ///
+    /// # Errors
+    /// The sink failed. A file that cannot be read is reported.
+    pub(super) fn show_part<S: Sink>(&self, part: &Part, sink: &mut S) -> Result<(), S::Error> {
+        match self.open(part.file, sink) {
+            None => Ok(()),
+            Some(OpenedFile::Packed(path, lines)) => {
+                packed(&path, lines, sink, |line, sink| sink.show(line))
+            }
+            Some(OpenedFile::Plain(file, length)) => {
+                let range = part.start..part.end.unwrap_or(length);
+                let lines = Forward::new(&file, range, self.access.line_bytes_max);
+                let answer = show_plain(lines, &part.file.path, sink)?;
+                reported(answer, &part.file.path, sink);
+                Ok(())
             }
         }
-        Ok(())
     }
 
     fn show_last<S: Sink>(
