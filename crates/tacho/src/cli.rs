@@ -7,6 +7,7 @@ mod consistency;
 mod convert;
 pub mod duration;
 mod enrich;
+mod filter;
 pub mod log;
 pub mod number;
 mod old;
@@ -25,18 +26,20 @@ use crate::bench::BenchArgs;
 use crate::digest::DigestArgs;
 use crate::migrate::MigrateArgs;
 use crate::pmp::args::PmpArgs;
+use crate::report::ReportArgs;
 use crate::say;
 pub use arena::{ArenaArgs, Overflow, RecorderArgs, RecoverArgs};
 pub use capture::CaptureArgs;
 pub use convert::{ConvertArgs, LogArgs, SendArgs, SlowlogArgs, SyslogBody, Target};
+pub use filter::{FilterArgs, Run};
 pub use log::IdentityArgs;
 pub use report::ReportFormat;
 pub use ship::ShipArgs;
-pub use tail::{Color, FilterArgs, Format, Run, TailArgs};
+pub use tail::{Color, Format, TailArgs};
 pub use verify::{CheckpointArgs, KeygenArgs, VerifyArgs};
 
-/// Read, convert, ship, verify and recover the audit log of MariaDB and MySQL, measure the overhead
-/// of auditing, profile a server.
+/// Read, summarize, convert, ship, verify and recover the audit log of MariaDB and MySQL, measure
+/// the overhead of auditing, profile a server.
 #[derive(Parser, Debug)]
 #[command(name = "tacho", version, propagate_version = true, max_term_width = 100)]
 pub struct Cli {
@@ -50,6 +53,8 @@ pub struct Cli {
 pub enum Command {
     /// Show the newest lines of the audit log, filtered, and follow it
     Tail(Box<TailArgs>),
+    /// Summarize the log: statements by user or digest, logins, errors, changes, sessions
+    Report(Box<ReportArgs>),
     /// Convert the audit log to the format of another audit plugin or a SIEM, or send it
     Convert(Box<ConvertArgs>),
     /// Ship the audit log to a hub, which keeps, verifies and searches the logs of many servers

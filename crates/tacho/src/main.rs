@@ -11,6 +11,7 @@ mod capture;
 mod cli;
 mod convert;
 mod digest;
+mod filter;
 mod line_limit;
 mod login;
 mod manual;
@@ -20,12 +21,14 @@ mod pmp;
 mod problem;
 mod recorder;
 mod recover;
+mod report;
 mod say;
 mod scan;
 mod ship;
 mod signals;
 mod tail;
 mod verify;
+mod view;
 
 use std::io::{self, Write as _};
 use std::process::ExitCode;
@@ -94,6 +97,10 @@ fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
     match &cli.command {
         Command::Tail(args) => {
             let verdict = tail::run(args)?;
+            Ok(if verdict.problem_count == 0 { ExitCode::SUCCESS } else { ExitCode::from(1) })
+        }
+        Command::Report(args) => {
+            let verdict = report::run(args)?;
             Ok(if verdict.problem_count == 0 { ExitCode::SUCCESS } else { ExitCode::from(1) })
         }
         Command::Convert(args) => {

@@ -65,6 +65,7 @@ pub const PAGES: &[Facts] = &[
         files: &[LOG, SEAL, KEY, ARENAS],
         see_also: &[
             "tacho-tail",
+            "tacho-report",
             "tacho-convert",
             "tacho-ship",
             "tacho-slowlog",
@@ -99,8 +100,92 @@ pub const PAGES: &[Facts] = &[
             ),
         ],
         files: &[LOG],
-        see_also: &["tacho", "tacho-convert", "tacho-slowlog", "tacho-digest"],
+        see_also: &["tacho", "tacho-report", "tacho-convert", "tacho-slowlog", "tacho-digest"],
         guide: "/usr/share/doc/tacho/docs/guide/tail.md",
+    },
+    Facts {
+        name: "tacho-report",
+        examples: &[
+            ("tacho report --since today --by user,sql_command", "Show what each user did today"),
+            (
+                "tacho report --since 7d --by digest --sort time --top 10",
+                "Show the ten statements that took the most time",
+            ),
+            (
+                "tacho report --by hour,db --format csv >hours.csv",
+                "Write the load of each hour for a spreadsheet",
+            ),
+            ("tacho report logins --since yesterday", "Show who logged in, and who tried"),
+        ],
+        files: &[LOG],
+        see_also: &[
+            "tacho",
+            "tacho-report-logins",
+            "tacho-report-errors",
+            "tacho-report-ddl",
+            "tacho-report-grants",
+            "tacho-report-slow",
+            "tacho-report-sessions",
+            "tacho-tail",
+        ],
+        guide: "/usr/share/doc/tacho/docs/guide/report.md",
+    },
+    Facts {
+        name: "tacho-report-logins",
+        examples: &[(
+            "tacho report logins --since 7d --sort errors",
+            "Show who failed to log in most often",
+        )],
+        files: &[LOG],
+        see_also: &["tacho", "tacho-report", "tacho-tail"],
+        guide: "/usr/share/doc/tacho/docs/guide/report.md",
+    },
+    Facts {
+        name: "tacho-report-errors",
+        examples: &[("tacho report errors --since today", "Show what failed today")],
+        files: &[LOG],
+        see_also: &["tacho", "tacho-report", "tacho-tail"],
+        guide: "/usr/share/doc/tacho/docs/guide/report.md",
+    },
+    Facts {
+        name: "tacho-report-ddl",
+        examples: &[(
+            "tacho report ddl --since 30d --top 0",
+            "Show all changes of the schema of a month",
+        )],
+        files: &[LOG],
+        see_also: &["tacho", "tacho-report", "tacho-tail"],
+        guide: "/usr/share/doc/tacho/docs/guide/report.md",
+    },
+    Facts {
+        name: "tacho-report-grants",
+        examples: &[(
+            "tacho report grants --since 30d",
+            "Show the newest changes of accounts and privileges",
+        )],
+        files: &[LOG],
+        see_also: &["tacho", "tacho-report", "tacho-tail"],
+        guide: "/usr/share/doc/tacho/docs/guide/report.md",
+    },
+    Facts {
+        name: "tacho-report-slow",
+        examples: &[(
+            "tacho report slow --since 1h --db shop",
+            "Show what took the most time in the last hour",
+        )],
+        files: &[LOG],
+        see_also: &["tacho", "tacho-report", "tacho-tail"],
+        guide: "/usr/share/doc/tacho/docs/guide/report.md",
+    },
+    Facts {
+        name: "tacho-report-sessions",
+        examples: &[(
+            "tacho report sessions --since today --user root",
+            "Show the sessions of an account",
+        )],
+        files: &[LOG],
+        see_also: &["tacho", "tacho-report", "tacho-tail"],
+        guide: "/usr/share/doc/tacho/docs/guide/report.md",
     },
     Facts {
         name: "tacho-convert",

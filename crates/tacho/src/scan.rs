@@ -103,6 +103,14 @@ impl Scan {
         if is_due { Due::Progress } else { Due::Check }
     }
 
+    /// So many bytes were read in all, on other threads. Shows the progress if that is due.
+    pub fn scanned_to(&mut self, bytes: u64) {
+        self.progress.scanned_bytes = bytes;
+        if self.progress.enabled && Instant::now() >= self.progress.next {
+            self.show_progress();
+        }
+    }
+
     /// Shows how far it is.
     pub fn show_progress(&mut self) {
         self.progress.next = Instant::now() + PROGRESS_INTERVAL;

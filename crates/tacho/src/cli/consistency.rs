@@ -22,6 +22,7 @@ const VALUE_NAMES: &[&str] = &[
     "DIR|FILE",
     "DURATION",
     "EVENT",
+    "FIELD",
     "FILE",
     "FORMAT",
     "HEX",
@@ -31,6 +32,7 @@ const VALUE_NAMES: &[&str] = &[
     "IP:PORT",
     "KEY|FILE",
     "LINES",
+    "MEASURE",
     "METHOD",
     "MODE",
     "N",
@@ -139,8 +141,12 @@ fn a_log_is_an_argument_with_a_default_from_the_environment() {
             None => {}
         }
     }
-    let expected = "tail convert ship slowlog verify checkpoint recover recorder digest".split(' ');
-    assert_eq!(found, expected.collect::<Vec<_>>());
+    let views = ["logins", "errors", "ddl", "grants", "slow", "sessions"];
+    let mut expected = vec!["tail".to_owned(), "report".to_owned()];
+    expected.extend(views.map(|view| format!("report {view}")));
+    let others = "convert ship slowlog verify checkpoint recover recorder digest";
+    expected.extend(others.split(' ').map(str::to_owned));
+    assert_eq!(found, expected);
 }
 
 #[test]
@@ -178,7 +184,7 @@ fn durations_and_sizes_have_one_parser_each() {
             assert!(!is_size || size::bytes(default).is_some(), "{what}");
         }
     }
-    assert_eq!(counts, (10, 8), "durations and sizes");
+    assert_eq!(counts, (10, 15), "durations and sizes");
     assert!(Cli::try_parse_from(["tacho", "pmp", "--duration", "10 parsecs"]).is_err());
     assert_eq!(duration::any("10s"), Ok(Duration::from_secs(10)));
 }
@@ -197,7 +203,7 @@ fn a_login_has_all_its_options() {
 
 #[test]
 fn shared_options_have_one_order() {
-    for name in ["tail", "convert", "slowlog", "verify", "digest"] {
+    for name in ["tail", "report", "report slow", "convert", "slowlog", "verify", "digest"] {
         let (_, command) = commands().into_iter().find(|(found, _)| found == name).expect(name);
         let places: Vec<usize> = command
             .get_arguments()

@@ -2,11 +2,10 @@
 //!
 //! `tacho_logdir::read` finds and reads the lines; this module filters and shows them.
 
-pub mod filter;
 pub mod output;
 pub mod sanitize;
 pub mod since;
-mod table;
+pub mod table;
 
 use std::io;
 use std::sync::Arc;
@@ -19,8 +18,8 @@ use tacho_logdir::read::{self, Lines, ReadError, Request, Sink as _};
 
 use crate::cli::log::LogPath;
 use crate::cli::{IdentityArgs, TailArgs};
+use crate::filter::Filter;
 use crate::{line_limit, signals};
-use filter::Filter;
 use output::Output;
 use since::WhenError;
 

@@ -11,10 +11,10 @@ use tacho_logdir::read::Sink;
 use tacho_logdir::read::reader::Placed;
 use tacho_record::Line;
 
-use super::filter::Filter;
 use super::table::Table;
 use super::{TailError, Verdict};
 use crate::cli::{Color, Format, TailArgs};
+use crate::filter::Filter;
 use crate::line_limit;
 use crate::scan::{Due, Scan};
 

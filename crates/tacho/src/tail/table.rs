@@ -250,7 +250,7 @@ fn detail<'a>(line: &'a Line) -> std::borrow::Cow<'a, str> {
 }
 
 /// A duration in at most seven columns, for anything under ten thousand hours.
-fn took(us: u64) -> String {
+pub fn took(us: u64) -> String {
     let (ms, s) = (us / 1000, us / 1_000_000);
     match us {
         0..1_000 => format!("{us}µs"),

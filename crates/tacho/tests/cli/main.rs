@@ -16,6 +16,8 @@ mod planted;
 mod pmp;
 mod recorder;
 mod recover;
+mod report;
+mod report_views;
 mod server;
 mod ship;
 mod support;

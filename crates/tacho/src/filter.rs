@@ -3,9 +3,11 @@
 use regex::Regex;
 use tacho_filter::glob;
 use tacho_logdir::read::Window;
-use tacho_record::Line;
+use tacho_record::Field;
+use tacho_record::line::members::FieldSet;
 
 use crate::cli::{FilterArgs, Run};
+use crate::view::View;
 
 /// All filters of one call. Every line passes an empty list.
 #[derive(Debug, Default)]
@@ -66,43 +68,89 @@ impl Filter {
         !self.conns.is_empty() && !matches!(self.runs[..], [Run::Number(_)])
     }
 
-    fn has_run(&self, line: &Line) -> bool {
+    /// The fields of a line that [`Filter::matches`] looks at.
+    pub fn fields(&self) -> FieldSet {
+        let groups: [(bool, &[Field]); 9] = [
+            (true, &[Field::ts, Field::event]),
+            (!self.users.is_empty(), &[Field::user, Field::priv_user]),
+            (!self.dbs.is_empty(), &[Field::db, Field::tables]),
+            (!self.hosts.is_empty(), &[Field::host, Field::ip]),
+            (!self.conns.is_empty() || !self.runs.is_empty(), &[Field::conn, Field::run]),
+            (!self.sql_commands.is_empty(), &[Field::sql_command]),
+            (!self.errnos.is_empty() || !self.outcomes.is_empty(), &[Field::errno, Field::outcome]),
+            (!self.digests.is_empty(), &[Field::digest]),
+            (self.sql.is_some(), &[Field::sql]),
+        ];
+        groups
+            .iter()
+            .filter(|(used, _)| *used)
+            .flat_map(|(_, fields)| fields.iter().copied())
+            .collect()
+    }
+
+    /// The range of times.
+    pub fn window(&self) -> Window {
+        self.window
+    }
+
+    /// Whether only chosen kinds of events pass.
+    pub fn chooses_events(&self) -> bool {
+        !self.events.is_empty()
+    }
+
+    fn has_run(&self, line: &impl View) -> bool {
+        let of_line = line.number(Field::run);
         any(&self.runs, |run| match run {
-            Run::Number(run) => line.run == Some(*run),
+            Run::Number(run) => of_line == Some(*run),
             // A run that begins later has a higher number.
-            Run::Last => line.run.unwrap_or(0) >= self.last_run,
+            Run::Last => of_line.unwrap_or(0) >= self.last_run,
         })
     }
 
+    fn has_db(&self, line: &impl View) -> bool {
+        if any(&self.dbs, |p| p.matches(&line.text(Field::db))) {
+            return true;
+        }
+        let mut found = false;
+        line.tables(&mut |tables| {
+            found = tables
+                .iter()
+                .any(|t| self.dbs.iter().any(|p| p.matches(&t.db) || p.matches(&t.new_db)));
+        });
+        found
+    }
+
     /// Whether the line passes the filters.
-    pub fn matches(&self, line: &Line) -> bool {
-        if !self.window.contains(line.ts) || !any(&self.events, |name| *name == line.event) {
+    pub fn matches(&self, line: &impl View) -> bool {
+        let event = line.text(Field::event);
+        if !self.window.contains(line.ts()) || !any(&self.events, |name| *name == event) {
             return false;
         }
         // The lost records might have matched, so hiding the gap would be misleading.
-        if line.event == "lost" {
-            return true;
-        }
-        any(&self.users, |p| p.matches(&line.user) || p.matches(&line.priv_user))
-            && any(&self.dbs, |p| {
-                p.matches(&line.db)
-                    || line.tables.iter().any(|t| p.matches(&t.db) || p.matches(&t.new_db))
-            })
-            && any(&self.hosts, |p| p.matches(&line.host) || p.matches(&line.ip))
-            && any(&self.conns, |conn| Some(*conn) == line.conn)
+        event == "lost" || self.passes(line)
+    }
+
+    /// Whether a line of the right event and time passes the other filters.
+    fn passes(&self, line: &impl View) -> bool {
+        let matches = |pattern: &Pattern, field| pattern.matches(&line.text(field));
+        let number = |field| line.number(field);
+        any(&self.users, |p| matches(p, Field::user) || matches(p, Field::priv_user))
+            && self.has_db(line)
+            && any(&self.hosts, |p| matches(p, Field::host) || matches(p, Field::ip))
+            && any(&self.conns, |conn| Some(*conn) == number(Field::conn))
             && self.has_run(line)
-            && any(&self.sql_commands, |p| p.matches(&line.sql_command))
-            && any(&self.errnos, |errno| *errno == line.errno)
-            && any(&self.outcomes, |name| *name == line.outcome)
-            && any(&self.digests, |digest| has_digest(line, digest))
-            && self.sql.as_ref().is_none_or(|regex| regex.is_match(line.sql_text()))
+            && any(&self.sql_commands, |p| matches(p, Field::sql_command))
+            && any(&self.errnos, |errno| u64::from(*errno) == number(Field::errno).unwrap_or(0))
+            && any(&self.outcomes, |name| *name == line.text(Field::outcome))
+            && any(&self.digests, |digest| has_digest(&line.text(Field::digest), digest))
+            && self.sql.as_ref().is_none_or(|regex| regex.is_match(&line.text(Field::sql)))
     }
 }
 
 /// Whether the digest of a line begins with `digest`, with or without the version prefix.
-fn has_digest(line: &Line, digest: &str) -> bool {
-    let hash = line.digest.split_once(':').map_or("", |(_, hash)| hash);
-    !hash.is_empty() && (line.digest.starts_with(digest) || hash.starts_with(digest))
+fn has_digest(of_line: &str, digest: &str) -> bool {
+    let hash = of_line.split_once(':').map_or("", |(_, hash)| hash);
+    !hash.is_empty() && (of_line.starts_with(digest) || hash.starts_with(digest))
 }
 
 fn any<T>(wanted: &[T], matches: impl Fn(&T) -> bool) -> bool {
@@ -148,7 +196,7 @@ mod tests {
     use super::*;
     use crate::cli::{Cli, Command};
     use clap::Parser as _;
-    use tacho_record::{EventKind, Outcome};
+    use tacho_record::{EventKind, Line, Outcome};
 
     fn filter(args: &[&str]) -> Filter {
         let cli = Cli::parse_from(["tacho", "tail"].iter().chain(args));

@@ -1,0 +1,320 @@
+//! Counts the lines of one thread.
+
+use std::convert::Infallible;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::Sender;
+
+use jiff::tz::TimeZone;
+use tacho_format::join::{HELD_BYTES_MAX, Joiner};
+use tacho_logdir::read::Sink;
+use tacho_logdir::read::reader::Placed;
+use tacho_record::json::write_line;
+use tacho_record::line::members::MemberReader;
+use tacho_record::time::TimeFormatter;
+use tacho_record::{Field, Line, Outcome, OwnedRecord};
+
+use super::gaps::{Gaps, Sequence};
+use super::groups::Groups;
+use super::key::Keys;
+use super::list::Newest;
+use super::query::{Choice, Query, Subject};
+use super::stats::{Figures, Stats};
+use crate::filter::Filter;
+use crate::line_limit;
+use crate::tail::TailError;
+use crate::view::{Partial, View};
+
+/// Most groups of a report. A reader holds up to twice as many, each with about 600 bytes.
+pub const GROUPS_MAX: usize = 100_000;
+
+/// Most rows of a list.
+const ROWS_MAX: usize = 100_000;
+
+/// Bytes that are read between two updates of [`Shared`].
+const TICK_BYTES: u64 = 1 << 20;
+
+/// What the readers of a report share.
+#[derive(Debug)]
+pub struct Shared<'a> {
+    /// The question.
+    pub query: &'a Query,
+    /// The filter.
+    pub filter: &'a Filter,
+    /// The reader's time zone.
+    pub zone: &'a TimeZone,
+    /// Rows of a list; 0: as many as possible.
+    pub top: usize,
+    /// Bytes read so far.
+    pub scanned_bytes: &'a AtomicU64,
+}
+
+/// What a reader has to say.
+#[derive(Debug)]
+pub enum Message {
+    /// A file, or the line at an offset, cannot be read.
+    Problem(PathBuf, Option<u64>, String),
+    /// Anything else.
+    Note(String),
+}
+
+/// The result of one reader.
+#[derive(Debug)]
+pub struct Counted {
+    /// The groups.
+    pub groups: Groups,
+    /// The rows of a list.
+    pub rows: Newest,
+    /// All lines that were counted.
+    pub all: Stats,
+    /// What is missing.
+    pub gaps: Gaps,
+    /// Statements without an end.
+    pub open_count: u64,
+}
+
+impl Counted {
+    /// Nothing.
+    pub fn new(query: &Query, top: usize) -> Self {
+        let limit = if top == 0 { ROWS_MAX } else { top.min(ROWS_MAX) };
+        Self {
+            groups: Groups::new(GROUPS_MAX, query.sort),
+            rows: Newest::new(limit),
+            all: Stats::default(),
+            gaps: Gaps::default(),
+            open_count: 0,
+        }
+    }
+
+    /// Adds that of another reader.
+    pub fn merge(&mut self, other: Self) {
+        self.groups.merge(other.groups);
+        self.rows.merge(other.rows);
+        self.all.merge(&other.all);
+        self.gaps.merge(&other.gaps);
+        self.open_count += other.open_count;
+    }
+}
+
+/// Counts lines.
+pub struct Tally<'a> {
+    shared: &'a Shared<'a>,
+    messages: Sender<Message>,
+    reader: Option<MemberReader>,
+    choice: Choice,
+    keys: Keys,
+    joiner: Joiner,
+    /// `running` lines and their ends that are in different pieces.
+    unjoined: Vec<OwnedRecord>,
+    sequence: Sequence,
+    counted: Counted,
+    unreported_bytes: u64,
+}
+
+impl<'a> Tally<'a> {
+    /// Nothing is counted yet.
+    pub fn new(shared: &'a Shared<'a>, messages: Sender<Message>) -> Self {
+        let query = shared.query;
+        Self {
+            shared,
+            messages,
+            reader: Some(MemberReader::new(query.fields(shared.filter))),
+            choice: Choice::new(query, shared.filter),
+            keys: Keys::new(&query.by, shared.zone.clone()),
+            joiner: Joiner::new(HELD_BYTES_MAX),
+            unjoined: Vec::new(),
+            sequence: Sequence::default(),
+            counted: Counted::new(query, shared.top),
+            unreported_bytes: 0,
+        }
+    }
+
+    /// Ends a piece of the log. Returns the numbers of its lines, and those of its lines that may
+    /// belong to lines of other pieces.
+    pub fn end_piece(&mut self) -> (Sequence, Vec<OwnedRecord>) {
+        let unjoined = &mut self.unjoined;
+        let Ok(()) = self.joiner.finish(|record| {
+            unjoined.push(record.clone());
+            Ok::<(), Infallible>(())
+        });
+        (std::mem::take(&mut self.sequence), std::mem::take(unjoined))
+    }
+
+    /// The result.
+    pub fn finish(self) -> Counted {
+        self.counted
+    }
+
+    /// Counts the records of all pieces of a log that are left after [`Self::end_piece`].
+    pub fn join(&mut self, mut unjoined: Vec<OwnedRecord>) {
+        unjoined.sort_by_key(|record| record.seq);
+        let mut joiner = Joiner::new(HELD_BYTES_MAX);
+        let mut whole = Vec::new();
+        for record in unjoined {
+            let Ok(()) = joiner.push(record, |record| {
+                whole.push(record.clone());
+                Ok::<(), Infallible>(())
+            });
+        }
+        let Ok(()) = joiner.finish(|record| {
+            whole.push(record.clone());
+            Ok::<(), Infallible>(())
+        });
+        whole.iter().for_each(|record| self.count_record(record));
+    }
+
+    fn say(&self, message: Message) {
+        // The receiver outlives all readers.
+        let _ = self.messages.send(message);
+    }
+
+    fn damaged(&mut self, path: &Path, offset: u64, reason: &str) {
+        self.counted.gaps.damaged_lines += 1;
+        let reason = format!("broken line: {reason}");
+        self.say(Message::Problem(path.to_owned(), Some(offset), reason));
+    }
+
+    fn take(&mut self, placed: Placed<'_>) -> Result<(), String> {
+        if placed.is_too_long {
+            return Err(line_limit::too_long());
+        }
+        // Taken out, because what it reads is borrowed from it.
+        let mut reader = self.reader.take().expect("it is put back below");
+        let done = match reader.read(placed.bytes).and_then(Partial::of) {
+            Some(line) => self.count_or_hold(&line, placed.bytes),
+            None => {
+                Line::parse(placed.bytes).and_then(|line| self.count_or_hold(&line, placed.bytes))
+            }
+        };
+        self.reader = Some(reader);
+        done
+    }
+
+    fn count_or_hold(&mut self, line: &impl View, bytes: &[u8]) -> Result<(), String> {
+        if let Some(seq) = line.number(Field::seq).filter(|seq| *seq > 0) {
+            self.sequence.next(seq, line.ts().as_microsecond());
+        }
+        let event = line.text(Field::event);
+        if event == "statement" {
+            let is_one_of_two = line.number(Field::running_seq).is_some()
+                || line.text(Field::outcome) == Outcome::Running.name();
+            if is_one_of_two {
+                return self.hold(bytes);
+            }
+        } else if event == "lost" {
+            self.counted.gaps.lost(&Line::parse(bytes)?, self.shared.filter.window());
+            return Ok(());
+        }
+        self.count(line);
+        Ok(())
+    }
+
+    /// Holds a `running` line until its end, or joins an end with it.
+    fn hold(&mut self, bytes: &[u8]) -> Result<(), String> {
+        let record = OwnedRecord::of_line(&Line::parse(bytes)?).map_err(|e| e.to_string())?;
+        let mut emitted = Vec::new();
+        let Ok(()) = self.joiner.push(record, |record| {
+            emitted.push(record.clone());
+            Ok::<(), Infallible>(())
+        });
+        for record in emitted {
+            if record.outcome == Some(Outcome::Running) || record.running_seq.is_some() {
+                self.unjoined.push(record);
+            } else {
+                self.count_record(&record);
+            }
+        }
+        Ok(())
+    }
+
+    fn count_record(&mut self, record: &OwnedRecord) {
+        let is_open = record.outcome == Some(Outcome::Running);
+        if is_open && record.running_seq.is_some() {
+            // A further line of a statement that is counted elsewhere.
+            return;
+        }
+        let mut bytes = Vec::new();
+        record.with(|record| write_line(&mut bytes, record, &mut TimeFormatter::utc()));
+        let line = Line::parse(&bytes).expect("the library reads what it writes");
+        if self.count(&line) && is_open {
+            self.counted.open_count += 1;
+        }
+    }
+
+    /// Counts a line if it is one of the report's.
+    fn count(&mut self, line: &impl View) -> bool {
+        let Query { subject, keep, which, .. } = *self.shared.query;
+        if !self.choice.has(line) || !self.shared.filter.matches(line) {
+            return false;
+        }
+        let figures = Figures::of(line);
+        let is_counted = subject != Subject::Sessions || line.text(Field::event) == "statement";
+        if is_counted {
+            self.counted.all.add(&figures);
+        }
+        if self.shared.query.is_list() {
+            self.counted.rows.add(line);
+            return true;
+        }
+        let groups = &mut self.counted.groups;
+        self.keys.each(line, |key| {
+            groups.update(key, |group| {
+                if is_counted {
+                    group.stats.add(&figures);
+                }
+                if !keep.is_empty() {
+                    group.kept.offer(which, keep, line);
+                }
+                if subject == Subject::Sessions {
+                    group.saw_session(line);
+                }
+            });
+        });
+        true
+    }
+}
+
+impl Sink for Tally<'_> {
+    type Error = TailError;
+
+    /// Counts the line at once; none is wanted afterwards.
+    fn wants(&mut self, path: &Path, line: Placed<'_>) -> bool {
+        if let Err(reason) = self.take(line) {
+            self.damaged(path, line.offset, &reason);
+        }
+        false
+    }
+
+    fn show(&mut self, _: &[u8]) -> Result<(), TailError> {
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<(), TailError> {
+        Ok(())
+    }
+
+    fn problem(&mut self, path: &Path, reason: &str) {
+        self.say(Message::Problem(path.to_owned(), None, reason.to_owned()));
+    }
+
+    fn note(&mut self, text: &str) {
+        self.say(Message::Note(text.to_owned()));
+    }
+
+    fn out_of_room(&mut self, _: &Path, _: usize) {}
+
+    fn scanned(&mut self, bytes: u64) -> Result<bool, TailError> {
+        self.unreported_bytes += bytes;
+        if self.unreported_bytes < TICK_BYTES {
+            return Ok(true);
+        }
+        let bytes = std::mem::take(&mut self.unreported_bytes);
+        self.shared.scanned_bytes.fetch_add(bytes, Ordering::Relaxed);
+        Ok(true)
+    }
+
+    /// Ctrl-C ends the program.
+    fn stopped(&self) -> bool {
+        false
+    }
+}
