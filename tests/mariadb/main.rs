@@ -28,6 +28,7 @@ mod proxies;
 mod refusals;
 mod reinstall;
 mod replication;
+mod report;
 mod retention;
 mod secrets;
 mod server_audit;
