@@ -96,9 +96,17 @@ pub fn create(path: &Path) -> io::Result<File> {
 /// # Errors
 /// [`Refusal`]. No call could block, and nothing was changed.
 pub fn open(path: &Path) -> Result<File, Refusal> {
+    open_of(path, user_id())
+}
+
+/// As [`open`], for a recorder with the user `owner`: root reads the files of every recorder.
+///
+/// # Errors
+/// As [`open`].
+pub fn open_of(path: &Path, owner: u32) -> Result<File, Refusal> {
     let handle = look_at(path)?;
     let metadata = handle.metadata()?;
-    check(&metadata, user_id())?;
+    check(&metadata, owner)?;
     let mut options = OpenOptions::new();
     options.read(true).write(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
     let file = match options.open(path) {
@@ -107,7 +115,7 @@ pub fn open(path: &Path) -> Result<File, Refusal> {
             // it, too.
             set_mode(&handle, PRIVATE)?;
             let opened = options.open(path);
-            set_mode(&handle, metadata.mode() & 0o7777)?;
+            set_mode(&handle, mode_before(&metadata))?;
             opened?
         }
         opened => opened?,
@@ -117,8 +125,17 @@ pub fn open(path: &Path) -> Result<File, Refusal> {
         return Err(Refusal::Io(io::Error::other("another file took its name meanwhile")));
     }
     // It may have got a second name between the first check and this one.
-    check(&opened, user_id())?;
+    check(&opened, owner)?;
     Ok(file)
+}
+
+/// The mode of a file that its owner was not permitted to open. A mode that permits it was that of
+/// another process of this user, which was opening the file at the same time: it must not stay.
+fn mode_before(metadata: &Metadata) -> u32 {
+    match metadata.mode() & 0o7777 {
+        PRIVATE => SEALED,
+        mode => mode,
+    }
 }
 
 /// A descriptor that refers to the entry itself, which may be a link, a pipe or a device, without
@@ -173,6 +190,17 @@ mod tests {
         std::fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
         open(&path).unwrap();
         assert_eq!(mode(&path), 0o600, "as an earlier version left it");
+    }
+
+    #[test]
+    fn two_readers_at_once_leave_the_file_sealed() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a");
+        create(&path).unwrap();
+        for (found, left) in [(SEALED, SEALED), (PRIVATE, SEALED), (0o400, 0o400)] {
+            std::fs::set_permissions(&path, Permissions::from_mode(found)).unwrap();
+            assert_eq!(mode_before(&path.metadata().unwrap()), left, "{found:o}");
+        }
     }
 
     #[test]

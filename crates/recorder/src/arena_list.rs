@@ -51,8 +51,16 @@ fn canonical(path: &Path) -> PathBuf {
 /// The list cannot be read, is malformed, or the recorder did not create it
 /// ([`io::ErrorKind::InvalidData`]).
 pub fn read(log_directory: &Path) -> io::Result<Vec<Known>> {
+    read_of(log_directory, private_file::user_id())
+}
+
+/// As [`read`], of a recorder with the user `owner`.
+///
+/// # Errors
+/// As [`read`].
+pub fn read_of(log_directory: &Path, owner: u32) -> io::Result<Vec<Known>> {
     let mut bytes = Vec::new();
-    match private_file::open(&log_directory.join(NAME)) {
+    match private_file::open_of(&log_directory.join(NAME), owner) {
         Ok(file) => file.take(LIST_BYTES_MAX).read_to_end(&mut bytes)?,
         Err(Refusal::Io(error)) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         Err(Refusal::Io(error)) => return Err(error),
