@@ -139,9 +139,44 @@ impl<R: BufRead> Entries<R> {
     }
 }
 
+/// The newest checkpoint in the last bytes of a sidecar. `is_whole`: they are all of its bytes;
+/// otherwise they may begin anywhere, and what precedes the first entry that surely begins among
+/// them is skipped. Signatures are not checked.
+#[must_use]
+pub fn newest_checkpoint(end: &[u8], is_whole: bool) -> Option<Checkpoint> {
+    let start = if is_whole { 0 } else { entry_start(end)? };
+    let mut entries = Entries::new(&end[start..]);
+    let mut newest = None;
+    // Memory cannot fail to be read.
+    while let Ok(Some(entry)) = entries.next_entry() {
+        if let Some(Meaning::Checkpoint(checkpoint, _)) = entry.meaning {
+            newest = Some(checkpoint);
+        }
+    }
+    newest
+}
+
+/// Where the first entry begins: no line of a note begins as a frame does, and an entry follows a
+/// signature.
+fn entry_start(bytes: &[u8]) -> Option<usize> {
+    let mut start = bytes.iter().position(|byte| *byte == b'\n')? + 1;
+    loop {
+        let line = &bytes[start..];
+        if line.starts_with(FRAME_HEAD.as_bytes()) {
+            return Some(start);
+        }
+        let next = start + line.iter().position(|byte| *byte == b'\n')? + 1;
+        if line.starts_with(DASH.as_bytes()) {
+            return Some(next);
+        }
+        start = next;
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::entry::CheckpointReason;
     use crate::hash::Hash;
     use crate::key::SecretKey;
     use crate::note;
@@ -164,6 +199,42 @@ mod tests {
             assert_eq!(entries.is_torn(), ![0, frame_bytes, text.len()].contains(&end), "{end}");
             assert!(entries.whole_bytes() <= end as u64);
         }
+    }
+
+    #[test]
+    fn the_newest_checkpoint_is_found_wherever_the_end_begins() {
+        let key = SecretKey::from_bytes(&[1; 32]);
+        let origin = key.root().origin().to_owned();
+        let checkpoint = |seq| Checkpoint {
+            origin: origin.clone(),
+            seq,
+            chain: Hash::ZERO,
+            time_s: 7,
+            file: "audit-20261121T015944Z-000042.jsonl".to_owned(),
+            offset: 9,
+            reason: CheckpointReason::Interval,
+            next: Some(key.root()),
+        };
+        let signed = |seq| note::sign(&checkpoint(seq).to_text(), &origin, &key);
+        let digest = Hash::ZERO;
+        let frame = Frame { start: 0, end: 9, last_seq: 1, lines: 1, digest, recovered: false };
+        let frame = frame.to_line();
+        let before = format!("{frame}{}{frame}", signed(1));
+        let text = format!("{before}{}{frame}", signed(2));
+        let seq = |start: usize, whole| {
+            newest_checkpoint(&text.as_bytes()[start..], whole).map(|found| found.seq)
+        };
+        assert_eq!(seq(0, true), Some(2));
+        for start in 0..text.len() {
+            // An entry after it must be found, so the frame before it must be whole.
+            let expected = (start < before.len() - frame.len()).then_some(2);
+            assert_eq!(seq(start, false), expected, "{start}");
+        }
+        // A checkpoint that is being written does not count.
+        let torn = &text.as_bytes()[..before.len() + 40];
+        assert_eq!(newest_checkpoint(torn, true).map(|found| found.seq), Some(1));
+        assert_eq!(newest_checkpoint(b"", true), None);
+        assert_eq!(newest_checkpoint(&[b'\n'; 9000], false), None);
     }
 
     #[test]

@@ -150,7 +150,7 @@ pub use event::Event;
 pub use form::Form;
 pub use fs::{FileId, Fs, FsFile, OpenMode, RealFs, Space, Stat};
 pub use inventory::Inventory;
-pub use lock::{is_locked, is_recovering, lock};
+pub use lock::{is_locked, is_recovering, last_holder, lock};
 pub use name::FileName;
 pub use pack::{PackError, Packed, Packer, Packing, Unremoved};
 pub use recipients::{Recipients, RecipientsError};

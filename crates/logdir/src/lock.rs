@@ -112,6 +112,12 @@ pub fn is_recovering(dir: &Path) -> bool {
     read.is_ok() && note.ends_with(RECOVERY)
 }
 
+/// The process that last took the lock of a directory, for messages; `None`: unknown.
+#[must_use]
+pub fn last_holder(dir: &Path) -> Option<u32> {
+    read_holder(&File::open(dir.join(LOCK_FILE)).ok()?)
+}
+
 /// Whether a writer in any process holds the lock of a directory; `None`: unknown.
 #[must_use]
 pub fn is_locked(dir: &Path) -> Option<bool> {
@@ -131,6 +137,7 @@ mod tests {
         assert_eq!(is_locked(dir.path()), Some(false));
         let lock = lock(dir.path()).unwrap();
         assert_eq!(is_locked(dir.path()), Some(true));
+        assert_eq!(last_holder(dir.path()), Some(std::process::id()));
         drop(lock);
         assert_eq!(is_locked(dir.path()), Some(false));
     }

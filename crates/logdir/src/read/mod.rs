@@ -23,9 +23,12 @@
 //! | [`pieces`] | existing lines in pieces that several threads can read |
 //! | `follow` | new lines |
 //! | [`directory`] | a log directory for verification |
+//! | [`end`] | the end of a log with a bounded amount of reading: newest line, losses, checkpoint |
+//! | [`sizes`] | the length of each log file with everything that belongs to it |
 
 pub mod content;
 pub mod directory;
+pub mod end;
 pub mod files;
 mod follow;
 mod kept;
@@ -36,6 +39,7 @@ pub mod pieces;
 pub mod reader;
 mod request;
 mod scan;
+pub mod sizes;
 
 use std::collections::BTreeSet;
 use std::fs::File;
