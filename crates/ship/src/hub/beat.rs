@@ -1,9 +1,9 @@
 //! Heartbeats.
 
-use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use tacho_logdir::read::files::LogFile;
+use tacho_logdir::{Fs as _, RealFs};
 
 use super::client::Failure;
 use super::shipper::Shipper;
@@ -28,7 +28,7 @@ impl Shipper {
             newest: look.logs.keys().next_back().cloned(),
             behind_bytes: self.behind(&look),
             unsealed_bytes: self.unsealed_bytes,
-            free_bytes: free_bytes(&self.options.directory),
+            free_bytes: RealFs.space(&self.options.directory).ok().map(|space| space.free_bytes),
             problems: problems
                 .map(|((file, code), message)| Problem {
                     code: (*code).to_owned(),
@@ -61,13 +61,4 @@ impl Shipper {
             .sum::<u64>()
             .saturating_sub(self.unsealed_bytes)
     }
-}
-
-fn free_bytes(directory: &Path) -> Option<u64> {
-    let path = std::ffi::CString::new(directory.as_os_str().as_encoded_bytes()).ok()?;
-    // SAFETY: statvfs is made of integers, for which zero is valid.
-    let mut space: libc::statvfs = unsafe { std::mem::zeroed() };
-    // SAFETY: the path ends with a zero byte, and the call writes one statvfs.
-    let answer = unsafe { libc::statvfs(path.as_ptr(), &raw mut space) };
-    (answer == 0).then(|| (space.f_bavail as u64).saturating_mul(space.f_frsize as u64))
 }
