@@ -21,5 +21,6 @@ mod retention_unshipped;
 mod scene;
 mod setting_values;
 mod slots;
+mod status;
 mod table_rules;
 mod verify;

@@ -120,6 +120,15 @@ impl Disk {
             .map(|builder| self.hold(builder))
     }
 
+    /// A program with access to this disk.
+    pub fn command(&self, program: impl AsRef<Path>) -> Command {
+        let Some(holder) = &self.holder else { return Command::new(program.as_ref()) };
+        let mut command = Command::new("nsenter");
+        command.args(["--target", &holder.id().to_string()]);
+        command.args(["--user", "--mount", "--preserve-credentials"]).arg(program.as_ref());
+        command
+    }
+
     /// A server with access to this disk.
     pub(crate) fn hold(&self, builder: private::Builder) -> private::Builder {
         let with = |builder: private::Builder, (name, value): &(&str, String)| {

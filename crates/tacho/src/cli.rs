@@ -14,6 +14,7 @@ mod old;
 mod report;
 mod ship;
 pub mod size;
+mod status;
 mod tail;
 mod verify;
 
@@ -35,6 +36,7 @@ pub use filter::{FilterArgs, Run};
 pub use log::IdentityArgs;
 pub use report::ReportFormat;
 pub use ship::ShipArgs;
+pub use status::{StatusArgs, StatusFormat};
 pub use tail::{Color, Format, TailArgs};
 pub use verify::{CheckpointArgs, KeygenArgs, VerifyArgs};
 
@@ -67,6 +69,8 @@ pub enum Command {
     Checkpoint(CheckpointArgs),
     /// Make the root key of a log, and print its public half
     Keygen(KeygenArgs),
+    /// Show whether the log is written, complete, signed, and has space; for monitoring, too
+    Status(StatusArgs),
     /// Write the records that a dead server left in its arena to the audit log
     Recover(RecoverArgs),
     /// Write a server's audit log in a separate process (tacho_writer=EXTERNAL)

@@ -3,7 +3,8 @@
 //! converts the settings of other audit plugins.
 //!
 //! This file parses the command line, calls the subcommand and turns its result into an exit
-//! code: 0 success, 1 something is wrong with the data, 2 wrong usage.
+//! code: 0 success, 1 something is wrong with the data, 2 wrong usage. `tacho status` has those of
+//! monitoring plugins.
 
 mod arena;
 mod bench;
@@ -26,6 +27,7 @@ mod say;
 mod scan;
 mod ship;
 mod signals;
+mod status;
 mod tail;
 mod verify;
 mod view;
@@ -46,11 +48,15 @@ use pmp::PmpError;
 use recorder::RecorderError;
 use recover::RecoverCommandError;
 use ship::ShipError;
+use status::StatusError;
 use tail::TailError;
 use verify::VerifyError;
 
 fn main() -> ExitCode {
-    let cli = cli::parse().unwrap_or_else(|error| problem::of_usage(error).exit());
+    let cli = match cli::parse() {
+        Ok(cli) => cli,
+        Err(error) => return refuse(&problem::of_usage(error)),
+    };
     match run(&cli) {
         Ok(code) => code,
         // The reader of the output has ended (`tacho tail | head`): that is not an error.
@@ -61,8 +67,27 @@ fn main() -> ExitCode {
                 // A closed stderr leaves the exit code as the only answer.
                 let _ = writeln!(io::stderr(), "{}", tail::sanitize::sanitize(line));
             }
-            if is_usage(&error) { ExitCode::from(2) } else { ExitCode::from(1) }
+            ExitCode::from(if error.is::<StatusError>() {
+                status::exit_code_of_failure()
+            } else if is_usage(&error) {
+                2
+            } else {
+                1
+            })
         }
+    }
+}
+
+/// Prints help, or what is wrong with the command line. The exit code of wrong usage is 2, except
+/// for `tacho status`: there, 2 is a critical state of the log.
+fn refuse(error: &clap::Error) -> ExitCode {
+    // A closed stderr leaves the exit code as the only answer.
+    let _ = error.print();
+    let is_status = std::env::args_os().nth(1).is_some_and(|name| name == "status");
+    match u8::try_from(error.exit_code()) {
+        Ok(0) => ExitCode::SUCCESS,
+        Ok(code) if !is_status => ExitCode::from(code),
+        _ => ExitCode::from(status::exit_code_of_failure()),
     }
 }
 
@@ -124,6 +149,7 @@ fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
             verify::generate(args)?;
             Ok(ExitCode::SUCCESS)
         }
+        Command::Status(args) => Ok(status::run(args)?),
         Command::Recover(args) => {
             let problem_count = recover::run(args)?;
             Ok(if problem_count == 0 { ExitCode::SUCCESS } else { ExitCode::from(1) })

@@ -72,6 +72,7 @@ pub const PAGES: &[Facts] = &[
             "tacho-verify",
             "tacho-checkpoint",
             "tacho-keygen",
+            "tacho-status",
             "tacho-recover",
             "tacho-recorder",
             "tacho-capture",
@@ -274,6 +275,24 @@ pub const PAGES: &[Facts] = &[
         files: &[KEY],
         see_also: &["tacho", "tacho-verify", "tacho-checkpoint"],
         guide: "/usr/share/doc/tacho/docs/guide/verify.md",
+    },
+    Facts {
+        name: "tacho-status",
+        examples: &[
+            ("tacho status", "Show the state of the log of this machine's server"),
+            (
+                "tacho status --format nagios --warn lag=10s --skip unsigned",
+                "Answer Nagios or Icinga about a log that is not sealed",
+            ),
+            (
+                "tacho status --format prometheus \\\n    \
+                 -o /var/lib/prometheus/node-exporter/tacho.prom",
+                "Write the metrics for the textfile collector",
+            ),
+        ],
+        files: &[LOG, SEAL, ARENAS, OPTION_FILES],
+        see_also: &["tacho", "tacho-verify", "tacho-arena", "tacho-recover"],
+        guide: "/usr/share/doc/tacho/docs/guide/status.md",
     },
     Facts {
         name: "tacho-recover",

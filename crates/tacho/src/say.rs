@@ -59,7 +59,57 @@ pub fn clock() -> TimeFormatter {
     })
 }
 
+/// Milliseconds as text, in the unit that fits.
+pub fn age(age_ms: i64) -> String {
+    let whole =
+        |unit_ms: i64, name: &str| format!("{} {name}", grouped((age_ms / unit_ms).unsigned_abs()));
+    match age_ms {
+        ..1_000 => format!("{age_ms} ms"),
+        1_000..120_000 => format!("{}.{} s", age_ms / 1_000, age_ms / 100 % 10),
+        120_000..7_200_000 => whole(60_000, "min"),
+        7_200_000..172_800_000 => whole(3_600_000, "hours"),
+        _ => whole(86_400_000, "days"),
+    }
+}
+
+/// A number of bytes as text, in the unit that fits.
+pub fn bytes(bytes: u64) -> String {
+    let mut unit = 1_000;
+    for name in ["kB", "MB", "GB", "TB", "PB"] {
+        if bytes >= unit && (bytes < unit * 1_000 || name == "PB") {
+            return format!("{}.{} {name}", grouped(bytes / unit), bytes / (unit / 10) % 10);
+        }
+        unit *= 1_000;
+    }
+    counted(bytes, "byte")
+}
+
 /// The text of a time, µs since 1970-01-01 UTC.
 pub fn time(clock: &mut TimeFormatter, time_us: i64) -> String {
     String::from_utf8_lossy(clock.format(time_us)).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ages_have_fitting_units() {
+        assert_eq!(age(-5), "-5 ms");
+        assert_eq!(age(1_250), "1.2 s");
+        assert_eq!(age(120_000), "2 min");
+        assert_eq!(age(7_200_000), "2 hours");
+        assert_eq!(age(172_800_000), "2 days");
+        assert_eq!(age(i64::MAX), "106,751,991,167 days");
+    }
+
+    #[test]
+    fn sizes_have_fitting_units() {
+        assert_eq!(bytes(0), "0 bytes");
+        assert_eq!(bytes(999), "999 bytes");
+        assert_eq!(bytes(1_250), "1.2 kB");
+        assert_eq!(bytes(999_999_999), "999.9 MB");
+        assert_eq!(bytes(12_000_000_000), "12.0 GB");
+        assert_eq!(bytes(u64::MAX), "18,446.7 PB");
+    }
 }

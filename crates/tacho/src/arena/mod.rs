@@ -4,7 +4,8 @@
 
 mod overflow;
 mod records;
-mod show;
+pub mod show;
+pub mod waiting;
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -178,7 +178,7 @@ fn scan(arena: &Arena) -> (Vec<Place>, u64) {
 }
 
 /// Whether a chunk is unchanged since `word` was read: everything read in between was in it then.
-fn is_same(arena: &Arena, index: u32, word: u64) -> bool {
+pub(super) fn is_same(arena: &Arena, index: u32, word: u64) -> bool {
     // SYNC look-again: the reads before this fence stay before the second look.
     fence(Ordering::Acquire);
     arena.controls().get(index as usize).is_some_and(|control| {

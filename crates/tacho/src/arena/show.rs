@@ -8,29 +8,36 @@ use tacho_ring::layout::{OVERFLOW_BLOCK, OVERFLOW_DROP, OVERFLOW_LET_GO, OVERFLO
 use tacho_ring::sync::Ordering;
 use tacho_ring::sys;
 
-use crate::say::{self, counted, grouped};
+use crate::say::{self, age, counted, grouped};
 
 /// The properties of an arena.
 #[derive(Serialize)]
-struct Picture {
+pub struct Picture {
     file: String,
     log_directory: String,
     server: String,
     owner_pid: u32,
     alive: bool,
     created_ts: String,
-    arena_bytes: u64,
+    /// Size of the file.
+    pub arena_bytes: u64,
     chunk_bytes: u32,
     chunk_count: u32,
     chunks_free: u32,
-    used_percent: u32,
-    logging: bool,
-    overflow: String,
+    /// Chunks that are in use.
+    pub used_percent: u32,
+    /// Whether `tacho_logging` is on.
+    pub logging: bool,
+    /// Name of the overflow policy.
+    pub overflow: String,
     overflow_timeout_ms: u64,
+    /// Time since the writer last looked; `None`: it has not run yet.
     #[serde(skip_serializing_if = "Option::is_none")]
-    heartbeat_age_ms: Option<i64>,
-    written_seq: u64,
-    waiters: u32,
+    pub heartbeat_age_ms: Option<i64>,
+    /// Number of the last line that is in the file.
+    pub written_seq: u64,
+    /// Sessions that wait for space.
+    pub waiters: u32,
     blocked_count: u64,
     blocked_time_us: u64,
     lost_timeout: u64,
@@ -38,6 +45,15 @@ struct Picture {
     lost_corrupt: u64,
     lost_killed: u64,
     sessions_untracked: u64,
+}
+
+impl Picture {
+    /// Records lost since the arena was created.
+    pub fn lost(&self) -> u64 {
+        [self.lost_timeout, self.lost_dropped, self.lost_corrupt, self.lost_killed]
+            .into_iter()
+            .fold(0, u64::saturating_add)
+    }
 }
 
 /// The name of an overflow policy.
@@ -66,7 +82,8 @@ pub fn show(file: &ArenaFile, json: bool) -> io::Result<()> {
     Ok(())
 }
 
-fn look(file: &ArenaFile) -> Picture {
+/// Reads the properties of an arena.
+pub fn look(file: &ArenaFile) -> Picture {
     let info = file.info();
     let arena = file.arena();
     let geometry = arena.geometry();
@@ -158,25 +175,9 @@ fn describe(picture: &Picture) -> Vec<String> {
     lines
 }
 
-/// Milliseconds as text.
-fn age(age_ms: i64) -> String {
-    match age_ms {
-        ..1_000 => format!("{age_ms} ms"),
-        1_000..120_000 => format!("{}.{} s", age_ms / 1_000, age_ms / 100 % 10),
-        _ => format!("{} min", grouped((age_ms / 60_000).unsigned_abs())),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn ages_have_fitting_units() {
-        assert_eq!(age(-5), "-5 ms");
-        assert_eq!(age(1_250), "1.2 s");
-        assert_eq!(age(120_000), "2 min");
-    }
 
     #[test]
     fn damaged_policies_have_a_name_too() {

@@ -14,6 +14,8 @@ use super::{Cli, duration, size};
 const VALUE_NAMES: &[&str] = &[
     "AFTER",
     "BEFORE",
+    "CHECK",
+    "CHECK=VALUE",
     "COLUMNS",
     "COMMAND",
     "DB",
@@ -144,7 +146,7 @@ fn a_log_is_an_argument_with_a_default_from_the_environment() {
     let views = ["logins", "errors", "ddl", "grants", "slow", "sessions"];
     let mut expected = vec!["tail".to_owned(), "report".to_owned()];
     expected.extend(views.map(|view| format!("report {view}")));
-    let others = "convert ship slowlog verify checkpoint recover recorder digest";
+    let others = "convert ship slowlog verify checkpoint status recover recorder digest";
     expected.extend(others.split(' ').map(str::to_owned));
     assert_eq!(found, expected);
 }
@@ -184,7 +186,7 @@ fn durations_and_sizes_have_one_parser_each() {
             assert!(!is_size || size::bytes(default).is_some(), "{what}");
         }
     }
-    assert_eq!(counts, (10, 15), "durations and sizes");
+    assert_eq!(counts, (10, 16), "durations and sizes");
     assert!(Cli::try_parse_from(["tacho", "pmp", "--duration", "10 parsecs"]).is_err());
     assert_eq!(duration::any("10s"), Ok(Duration::from_secs(10)));
 }

@@ -62,6 +62,32 @@ fn is_unfinished(path: &Path) -> bool {
     private_file::open(path).is_ok_and(|file| arena_file::is_unfinished(&file))
 }
 
+/// Files that may be arenas of a log.
+pub struct Candidates {
+    /// Those with fitting names in the arena directory, and those that the log lists.
+    pub paths: Vec<PathBuf>,
+    /// The log directory's list of its arenas.
+    pub known: io::Result<Vec<Known>>,
+}
+
+/// The candidates for a log of the user `user_id`.
+///
+/// # Errors
+/// The directory of the arenas cannot be read.
+pub fn candidates(
+    arena_directory: &Path,
+    log_directory: &Path,
+    user_id: u32,
+) -> io::Result<Candidates> {
+    let mut paths = arena_file::files(arena_directory, Some(log_directory))?;
+    let known = arena_list::read_of(log_directory, user_id);
+    // Those in other directories: the server's setting differed when they were created.
+    let listed = paths.iter().filter_map(|path| path.canonicalize().ok()).collect::<Vec<_>>();
+    let names = known.iter().flatten().map(|known| &known.path);
+    paths.extend(names.filter(|path| !listed.contains(path)).cloned());
+    Ok(Candidates { paths, known })
+}
+
 /// Finds the arenas for a command line, of the user `user_id`.
 ///
 /// # Errors
@@ -74,9 +100,10 @@ pub fn search(
     let mut search = Search::default();
     let directory = &args.arena_directory.path;
     let place = |error| RecoverCommandError::Place { path: directory.clone(), error };
-    let mut paths = arena_file::files(directory, Some(log_directory)).map_err(place)?;
+    let Candidates { paths, known } =
+        candidates(directory, log_directory, user_id).map_err(place)?;
     let list = log_directory.join(arena_list::NAME);
-    match arena_list::read(log_directory) {
+    match known {
         Ok(known) => search.known = known,
         // Arenas at their current location are found without it.
         Err(source) if source.kind() == io::ErrorKind::InvalidData => {
@@ -84,10 +111,6 @@ pub fn search(
         }
         Err(error) => return Err(RecoverCommandError::Place { path: list, error }),
     }
-    // Those in other directories: the server's setting differed when they were created.
-    let listed = paths.iter().filter_map(|path| path.canonicalize().ok()).collect::<Vec<_>>();
-    let known = search.known.iter().map(|known| &known.path);
-    paths.extend(known.filter(|path| !listed.contains(path)).cloned());
     for path in paths {
         match open(&path, user_id) {
             Ok((found, theirs)) if theirs == log_directory => search.add(found),
@@ -127,7 +150,11 @@ pub fn search(
     Ok(search)
 }
 
-fn open(path: &Path, user_id: u32) -> Result<(Found, PathBuf), ArenaError> {
+/// Opens an arena of the user `user_id`. Returns also the log directory that it names.
+///
+/// # Errors
+/// It is not such an arena, or cannot be read.
+pub fn open(path: &Path, user_id: u32) -> Result<(Found, PathBuf), ArenaError> {
     if let Ok(metadata) = path.symlink_metadata() {
         let path = path.to_owned();
         private_file::check(&metadata, user_id).map_err(|refusal| match refusal {

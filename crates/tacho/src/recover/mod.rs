@@ -3,7 +3,7 @@
 //! The server uses the same library code at its start; this module contains the search, the change
 //! of the user, and the messages.
 
-mod find;
+pub mod find;
 pub(crate) mod user;
 
 use std::io;

@@ -20,6 +20,7 @@ mod report;
 mod report_views;
 mod server;
 mod ship;
+mod status;
 mod support;
 mod syslog;
 mod tail;
