@@ -94,6 +94,7 @@ fuzz_target!(|input: &[u8]| {
         commands: 64,
         command_bytes: 64 << 10,
         params_bytes: 1 << 10,
+        ..Limits::default()
     };
     let budget = Budget { bytes: BUDGET_BYTES, connections: 2, each };
     let mut flows = Flows::new(servers, budget);

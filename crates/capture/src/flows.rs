@@ -232,7 +232,7 @@ impl Flows {
         self.make_room(out);
         let is_sure = !self.servers.is_empty() || key.1.port() == USUAL_PORT;
         let number = self.next_number();
-        let flow = Flow::new(key, number, is_whole, is_sure, self.allowances.each);
+        let flow = Flow::new(key, number, is_whole, is_sure, self.allowances.each.clone());
         self.flows.insert(key, flow);
     }
 
@@ -250,7 +250,7 @@ impl Flows {
             old.abandon(out);
         }
         let number = self.next_number();
-        let flow = old.rejoined(key, number, self.allowances.each);
+        let flow = old.rejoined(key, number, self.allowances.each.clone());
         self.held_bytes += flow.held_bytes();
         self.flows.insert(key, flow);
     }

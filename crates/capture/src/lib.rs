@@ -27,4 +27,5 @@ pub mod probe;
 pub mod recording;
 pub mod replay;
 pub mod source;
+pub mod spool;
 pub mod tcp;

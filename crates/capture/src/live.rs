@@ -16,6 +16,8 @@ use std::net::SocketAddr;
 use std::num::NonZeroU32;
 use std::os::fd::BorrowedFd;
 use std::panic::resume_unwind;
+use std::path::Path;
+use std::sync::Arc;
 use std::thread;
 
 use tacho_embed::Recorder;
@@ -30,6 +32,7 @@ use crate::packets::now_us;
 use crate::recording::Recording;
 use crate::source::live::{Binding, LiveError, Ring, Source, ports_of};
 use crate::source::share::Share;
+use crate::spool::Spool;
 use together::Together;
 use worker::{Beside, Job, Lead, Worker};
 
@@ -160,22 +163,25 @@ impl Open {
         })?;
         recorder.set(Setting::Logging, 1);
         let unseen = alive_us.map(|alive_us| (alive_us.min(self.opened_us), self.opened_us));
-        let recorded = self.record(&recorder, stop, enrichers, unseen, started, report);
+        let to = (&recorder, &*recording.log_directory);
+        let recorded = self.record(to, stop, enrichers, unseen, started, report);
         recorder.stop(STOP_TIMEOUT_MS);
         recorded
     }
 
-    /// The same with a recorder. `unseen` is when no capture was running.
+    /// The same with a recorder of this log. `unseen` is when no capture was running.
     fn record(
         self,
-        recorder: &Recorder,
+        (recorder, log_directory): (&Recorder, &Path),
         stop: BorrowedFd<'_>,
         enrichers: Vec<Enricher>,
         unseen: Option<(i64, i64)>,
         started: impl FnOnce(),
         report: &mut dyn FnMut(&Metrics),
     ) -> Result<Summary, CaptureError> {
-        let Open { capture, rings, binding, decryptions, .. } = self;
+        let Open { mut capture, rings, binding, decryptions, .. } = self;
+        let spool = Spool::new(log_directory);
+        capture.budget.each.spool = Some(Arc::clone(&spool));
         let together = &Together::new(rings.len());
         let (mut enrichers, mut decryptions) = (enrichers.into_iter(), decryptions.into_iter());
         let flows = Flows::of_threads(&capture.servers, capture.budget, capture.threads.max(1));
@@ -203,7 +209,7 @@ impl Open {
                 others.push(thread.spawn_scoped(scope, work).map_err(CaptureError::Thread)?);
             }
             started();
-            let lead = Lead::new(binding, &capture.interface, &mut *report);
+            let lead = Lead::new(binding, &capture.interface, spool, &mut *report);
             let mut outcomes = vec![first.leading(lead).run(ring, stop)];
             drop(ends);
             for other in others {

@@ -7,6 +7,7 @@ use std::fs::File;
 use std::io::{self, Read, Write};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use tacho_embed::Recorder;
 use tacho_settings::Setting;
@@ -17,6 +18,7 @@ use crate::link;
 use crate::probe::Probe;
 use crate::recording::Recording;
 use crate::source::file::{self, End, FileError};
+use crate::spool::Spool;
 
 /// Why a file could not be read to its end.
 #[derive(Debug, thiserror::Error)]
@@ -63,6 +65,8 @@ pub struct Replay {
     pub utc: bool,
     /// Memory for connections.
     pub budget: Budget,
+    /// Says something to the person who runs it.
+    pub say: fn(&str),
 }
 
 /// What was read.
@@ -99,7 +103,10 @@ impl Replay {
             .map_err(|error| ReplayError::Directory { directory: std::env::temp_dir(), error })?;
         let recorder = self.recorder(directory.path())?;
         let mut copy = Copy::new(directory.path(), output);
-        let mut flows = Flows::new(self.servers.clone(), self.budget);
+        let spool = Spool::new(directory.path());
+        let mut budget = self.budget.clone();
+        budget.each.spool = Some(Arc::clone(&spool));
+        let mut flows = Flows::new(self.servers.clone(), budget);
         let mut summary = Summary {
             frames: 0,
             other_frames: 0,
@@ -125,6 +132,9 @@ impl Replay {
         flows.finish(&mut probe);
         drop(probe);
         recorder.stop(STOP_TIMEOUT_MS);
+        if let Some(problem) = spool.take_problem() {
+            (self.say)(&problem);
+        }
         copy.more()?;
         summary.is_torn = read? == End::Torn;
         summary.figures = flows.figures();

@@ -78,11 +78,12 @@ impl Output for Records {
 }
 
 fn recorded<'s>(segments: impl IntoIterator<Item = &'s Owned>, budget: Budget) -> Records {
+    let limit_bytes = budget.bytes;
     let mut flows = Flows::new(vec!["127.0.0.1:33306".parse().expect("an address")], budget);
     let mut records = Records::default();
     for segment in segments {
         flows.segment(&segment.segment(), &mut records);
-        assert!(flows.held_bytes() <= budget.bytes, "{} bytes", flows.held_bytes());
+        assert!(flows.held_bytes() <= limit_bytes, "{} bytes", flows.held_bytes());
     }
     flows.finish(&mut records);
     records

@@ -143,6 +143,7 @@ pub fn run(args: &CaptureArgs) -> anyhow::Result<ExitCode> {
         redact_literals: args.redact_literals,
         utc: args.utc,
         budget: args.budget(),
+        say: |text| say::problem(text),
     };
     let mut output = BufWriter::new(io::stdout().lock());
     let summary = replay.run(&mut output).map_err(CaptureError::from)?;

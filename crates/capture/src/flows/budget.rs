@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use crate::mysql::Limits;
 
 /// Limits of all connections.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Budget {
     /// Memory of all connections for texts and waiting segments, bytes.
     pub bytes: usize,
@@ -56,8 +56,8 @@ impl Budget {
         let bytes = Allowance::split(self.bytes, BYTES_AT_A_TIME, threads);
         let connections = Allowance::split(self.connections, CONNECTIONS_AT_A_TIME, threads);
         let both = bytes.into_iter().zip(connections);
-        both.map(|(bytes, connections)| Allowances { bytes, connections, each: self.each })
-            .collect()
+        let each = || self.each.clone();
+        both.map(|(bytes, connections)| Allowances { bytes, connections, each: each() }).collect()
     }
 }
 

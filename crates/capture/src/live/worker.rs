@@ -1,6 +1,7 @@
 //! One thread of a capture: the packets of its ring.
 
 use std::os::fd::BorrowedFd;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tacho_embed::Recorder;
@@ -15,6 +16,7 @@ use crate::metrics::Metrics;
 use crate::packets::{self, Taker, WAIT, now_us};
 use crate::probe::Probe;
 use crate::source::live::{BLOCK_WAIT, Binding, Change, LiveError, Ring};
+use crate::spool::Spool;
 
 /// How often the kernel's counters are read, µs.
 const COUNT_EVERY_US: i64 = 1_000_000;
@@ -41,6 +43,7 @@ pub(super) struct Job {
 pub(super) struct Lead<'l> {
     binding: Binding,
     interface: &'l str,
+    spool: Arc<Spool>,
     report: &'l mut dyn FnMut(&Metrics),
     /// When the interface was last seen, if it is not there, µs.
     gone_us: Option<i64>,
@@ -50,9 +53,10 @@ impl<'l> Lead<'l> {
     pub(super) fn new(
         binding: Binding,
         interface: &'l str,
+        spool: Arc<Spool>,
         report: &'l mut dyn FnMut(&Metrics),
     ) -> Lead<'l> {
-        Lead { binding, interface, report, gone_us: None }
+        Lead { binding, interface, spool, report, gone_us: None }
     }
 
     /// Declares the packets of an interface that was not there. `since_us` is the last look.
@@ -190,6 +194,9 @@ impl<'w> Worker<'w> {
         }
         if let Some(lead) = &mut self.lead {
             lead.follow(self.counted_us, now_us, &mut self.probe, self.say);
+            if let Some(problem) = lead.spool.take_problem() {
+                (self.say)(&problem);
+            }
         }
         self.counted_us = now_us;
     }

@@ -116,6 +116,11 @@ impl Kind {
     }
 }
 
+/// Whether the command of this number has a text of its own.
+pub fn is_text(code: u8) -> bool {
+    matches!(code, QUERY | PREPARE | INIT_DB)
+}
+
 /// Whether the text of a `COM_QUERY` has attributes before it, if the capabilities are not known: a
 /// statement does not begin with their number and that of their sets, 1.
 fn seems_to_have_attributes(payload: &[u8]) -> bool {

@@ -1,5 +1,11 @@
 //! Packets of the protocol: length, sequence number, continuation.
 
+use std::sync::Arc;
+
+use super::Cause;
+use super::command::is_text;
+use crate::spool::{Growing, Spool, Spooled};
+
 /// A packet of this length continues in the next one.
 const LONG: usize = 0xff_ffff;
 /// Bytes of a packet's header.
@@ -8,25 +14,45 @@ pub const HEAD_BYTES: usize = 4;
 const KEPT_BYTES: usize = 64 << 10;
 
 /// How much of a message is kept.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Keep {
+#[derive(Clone, Copy, Debug)]
+pub enum Keep<'k> {
     /// Its first bytes, up to this number.
     First(usize),
     /// Only as much as says what it is, unless it may end a result set: then as `First`.
     Row(usize),
+    /// All of a command with a text that has several packets, in a file; others as `First`.
+    Command {
+        /// The most in memory, bytes.
+        memory_bytes: usize,
+        /// Where files are made.
+        spool: Option<&'k Arc<Spool>>,
+        /// The most in a file, bytes.
+        room: u64,
+    },
 }
 
 /// Bytes of a row that are kept.
 const ROW_BYTES: usize = 16;
 
-impl Keep {
+impl Keep<'_> {
     fn limit(self, first: Option<u8>) -> usize {
         match self {
-            Keep::First(bytes) => bytes,
+            Keep::First(bytes) | Keep::Command { memory_bytes: bytes, .. } => bytes,
             Keep::Row(bytes) if matches!(first, Some(0xfe | 0xff)) => bytes,
             Keep::Row(_) => ROW_BYTES,
         }
     }
+}
+
+/// Where a message of several packets is.
+#[derive(Clone, Copy, Debug)]
+pub enum Kept<'m> {
+    /// In memory, as far as it is kept.
+    InMemory,
+    /// As a whole in a file.
+    InFile(&'m Arc<Spooled>),
+    /// Why it is in no file. It may be in memory as a whole all the same.
+    NotInFile(Cause),
 }
 
 /// A message: the payload of one packet, or of several that continue each other.
@@ -42,6 +68,8 @@ pub struct Message<'m> {
     pub total: u64,
     /// Some of its bytes were not captured.
     pub is_damaged: bool,
+    /// Where `bytes` are.
+    pub kept: Kept<'m>,
 }
 
 impl Message<'_> {
@@ -49,6 +77,22 @@ impl Message<'_> {
     pub fn is_whole(&self) -> bool {
         !self.is_damaged && self.bytes.len() as u64 == self.total
     }
+}
+
+/// The place of a message of several packets.
+#[derive(Default)]
+enum Spooling {
+    /// It is kept in memory, at least until the second packet.
+    #[default]
+    None,
+    /// A part of it is in a file.
+    Growing(Box<Growing>),
+    /// It is in a file.
+    Complete(Arc<Spooled>),
+    /// There is no file: it is kept in memory as far as that is allowed.
+    Refused(Cause),
+    /// The file cannot have the rest: nothing is kept.
+    Failed(Cause),
 }
 
 /// Packets of one direction.
@@ -65,6 +109,7 @@ pub struct Framer {
     seq: u8,
     next_seq: u8,
     body: Vec<u8>,
+    spooling: Spooling,
     total: u64,
     is_damaged: bool,
     /// The message in `body` was returned.
@@ -83,7 +128,8 @@ impl Framer {
 
     /// Memory for the message that is arriving, bytes.
     pub fn held_bytes(&self) -> usize {
-        self.body.capacity()
+        let file = if let Spooling::Growing(file) = &self.spooling { file.held_bytes() } else { 0 };
+        self.body.capacity() + file
     }
 
     /// Whether a message has begun and not ended, also between two of its packets.
@@ -119,10 +165,15 @@ impl Framer {
 
     /// Takes bytes from `input` up to the end of the next message. `None`: `input` is empty, or the
     /// framing is broken.
-    pub fn next<'m, 'i: 'm>(&'m mut self, input: &mut &'i [u8], keep: Keep) -> Option<Message<'m>> {
+    pub fn next<'m, 'i: 'm>(
+        &'m mut self,
+        input: &mut &'i [u8],
+        keep: Keep<'_>,
+    ) -> Option<Message<'m>> {
         if self.is_done {
             self.is_done = false;
             self.body.clear();
+            self.spooling = Spooling::None;
             self.shrink();
             self.total = 0;
             self.is_damaged = false;
@@ -143,16 +194,31 @@ impl Framer {
             self.is_open = false;
             if !self.is_long {
                 self.is_done = true;
-                return Some(Message {
-                    seq: self.seq,
-                    next_seq: self.next_seq,
-                    bytes: &self.body,
-                    total: self.total,
-                    is_damaged: self.is_damaged,
-                });
+                return Some(self.done());
             }
         }
         None
+    }
+
+    fn done(&mut self) -> Message<'_> {
+        let Framer { seq, next_seq, total, is_damaged, .. } = *self;
+        let (bytes, kept) = match &self.spooling {
+            Spooling::None => (&self.body[..], Kept::InMemory),
+            _ => self.done_in_file(),
+        };
+        Message { seq, next_seq, bytes, total, is_damaged, kept }
+    }
+
+    #[cold]
+    fn done_in_file(&mut self) -> (&[u8], Kept<'_>) {
+        self.complete();
+        match &self.spooling {
+            Spooling::None | Spooling::Growing(_) => (&self.body[..], Kept::InMemory),
+            Spooling::Complete(file) => (&file[..], Kept::InFile(file)),
+            Spooling::Refused(cause) | Spooling::Failed(cause) => {
+                (&self.body[..], Kept::NotInFile(*cause))
+            }
+        }
     }
 
     fn take_head(&mut self, input: &mut &[u8]) -> Option<()> {
@@ -180,17 +246,72 @@ impl Framer {
         Some(())
     }
 
-    fn take_body(&mut self, input: &mut &[u8], keep: Keep) {
+    fn take_body(&mut self, input: &mut &[u8], keep: Keep<'_>) {
         let (part, rest) = input.split_at(self.left.min(input.len()));
         *input = rest;
         self.left -= part.len();
         self.total += part.len() as u64;
         // Nothing behind a gap is kept: it would close up with what is before.
-        if !self.is_damaged {
-            let first = self.body.first().or(part.first()).copied();
-            let room = keep.limit(first).saturating_sub(self.body.len());
-            self.body.extend_from_slice(&part[..part.len().min(room)]);
+        if self.is_damaged || self.total > LONG as u64 && self.spool(part, keep) {
+            return;
         }
+        let first = self.body.first().or(part.first()).copied();
+        let room = keep.limit(first).saturating_sub(self.body.len());
+        self.body.extend_from_slice(&part[..part.len().min(room)]);
+    }
+
+    /// Takes bytes of a second or later packet. `false`: they are for memory.
+    #[cold]
+    fn spool(&mut self, part: &[u8], keep: Keep<'_>) -> bool {
+        if let (Spooling::None, Keep::Command { spool: Some(spool), room, .. }) =
+            (&self.spooling, keep)
+        {
+            // Not if a part was left out.
+            let is_whole = self.body.len() as u64 + part.len() as u64 == self.total;
+            if !is_whole || !self.body.first().copied().is_some_and(is_text) {
+                return false;
+            }
+            match spool.begin(&self.body, room) {
+                Ok(file) => {
+                    self.body = Vec::new();
+                    self.spooling = Spooling::Growing(Box::new(file));
+                }
+                Err(cause) => self.spooling = Spooling::Refused(cause),
+            }
+        }
+        match &mut self.spooling {
+            Spooling::None | Spooling::Refused(_) => false,
+            Spooling::Complete(_) | Spooling::Failed(_) => true,
+            Spooling::Growing(file) => {
+                if let Err(cause) = file.add(part) {
+                    self.end_file(Spooling::Failed(cause));
+                }
+                true
+            }
+        }
+    }
+
+    /// The file that grows, if there is one, is of no use any more.
+    fn end_file(&mut self, next: Spooling) {
+        if let Spooling::Growing(file) = &self.spooling {
+            // The byte that says which command it is.
+            self.body = vec![file.first()];
+            self.spooling = next;
+        }
+    }
+
+    /// The file has all bytes, if there is one.
+    fn complete(&mut self) {
+        self.spooling = match std::mem::take(&mut self.spooling) {
+            Spooling::Growing(file) => {
+                self.body = vec![file.first()];
+                match file.complete() {
+                    Ok(spooled) => Spooling::Complete(Arc::new(spooled)),
+                    Err(cause) => Spooling::Failed(cause),
+                }
+            }
+            other => other,
+        };
     }
 
     /// So many bytes were not captured. `false`: the next header is not known any more. Otherwise
@@ -202,6 +323,7 @@ impl Framer {
         self.left -= bytes as usize;
         self.total += bytes;
         self.is_damaged = true;
+        self.end_file(Spooling::None);
         true
     }
 }
@@ -216,7 +338,8 @@ fn whole<'m>(input: &mut &'m [u8]) -> Option<Message<'m>> {
     }
     *input = rest;
     let next_seq = seq.wrapping_add(1);
-    Some(Message { seq, next_seq, bytes, total: length as u64, is_damaged: false })
+    let (total, kept) = (length as u64, Kept::InMemory);
+    Some(Message { seq, next_seq, bytes, total, is_damaged: false, kept })
 }
 
 #[cfg(test)]
@@ -229,7 +352,7 @@ mod tests {
     }
 
     /// All messages of `bytes`, passed in parts of `part` bytes.
-    fn messages(bytes: &[u8], part: usize, keep: Keep) -> Vec<(u8, Vec<u8>, u64)> {
+    fn messages(bytes: &[u8], part: usize, keep: Keep<'_>) -> Vec<(u8, Vec<u8>, u64)> {
         let mut framer = Framer::default();
         let mut found = Vec::new();
         for mut input in bytes.chunks(part) {

@@ -10,6 +10,7 @@
 //! | `response` | all packets of one answer |
 //! | `session` | a connection from its greeting to its end |
 //! | `resync` | what may be a command, after a gap |
+//! | `text` | the text of a command, in memory or in a file |
 //! | `charset`, `track` | the character set and the database of a session |
 
 mod answer;
@@ -25,8 +26,12 @@ mod read;
 mod response;
 mod resync;
 pub mod session;
+mod text;
 mod track;
 
+use std::sync::Arc;
+
+use crate::spool::{COMMAND_BYTES_MAX, Spool};
 pub use answer::Failure;
 pub use login::{Client, Greeting};
 
@@ -102,6 +107,8 @@ pub enum Cause {
     Resync,
     /// A statement is longer than the limit.
     TooLarge,
+    /// A long statement could not be kept in a file.
+    Disk,
     /// The memory of the capture is used up.
     Memory,
     /// The connection is encrypted.
@@ -119,6 +126,7 @@ impl Cause {
             Cause::Protocol => "protocol",
             Cause::Resync => "resync",
             Cause::TooLarge => "too_large",
+            Cause::Disk => "disk",
             Cause::Memory => "memory",
             Cause::Tls => "tls",
             Cause::Unanswered => "unanswered",
@@ -182,10 +190,14 @@ pub trait Output {
 }
 
 /// Limits of one connection.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Limits {
-    /// The longest statement, bytes.
+    /// The longest statement in memory, bytes.
     pub statement_bytes: usize,
+    /// Where commands of several packets are kept instead; otherwise they are in memory, too.
+    pub spool: Option<Arc<Spool>>,
+    /// The most in these files, bytes.
+    pub file_bytes: u64,
     /// Commands that were sent before the answer to the first of them.
     pub commands: usize,
     /// The bytes of these.
@@ -200,6 +212,8 @@ impl Default for Limits {
     fn default() -> Limits {
         Limits {
             statement_bytes: 64 << 20,
+            spool: None,
+            file_bytes: COMMAND_BYTES_MAX,
             commands: 4096,
             command_bytes: 64 << 20,
             params_bytes: 1 << 10,

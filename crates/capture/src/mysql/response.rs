@@ -98,7 +98,7 @@ impl Response {
     }
 
     /// How much of the next packet is needed.
-    pub fn keep(&self) -> Keep {
+    pub fn keep(&self) -> Keep<'static> {
         match self.state {
             State::First => Keep::First(KEPT_BYTES),
             State::Prepared { .. } => Keep::First(16),

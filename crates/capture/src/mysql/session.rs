@@ -23,6 +23,7 @@ use super::params::{Args, Bound};
 use super::proxy::{self, Proxied};
 use super::response::Response;
 use super::resync::Ends;
+use super::text::Text;
 use super::{Cause, Event, Identity, Limits, Output, Side};
 use unknown::{Changes, Known};
 
@@ -56,7 +57,7 @@ struct Command {
     kind: Kind,
     ts_us: i64,
     /// Its own text, or that of a database.
-    text: Option<Vec<u8>>,
+    text: Option<Text>,
     /// The prepared statement that it is about.
     statement: Option<u32>,
     /// The user to change to.
@@ -72,9 +73,13 @@ struct Command {
 impl Command {
     /// Memory outside of the queue.
     fn held_bytes(&self) -> usize {
-        let text = self.text.as_ref().map_or(0, Vec::len);
+        let text = self.text.as_ref().map_or(0, Text::held_bytes);
         let args = self.args.as_ref().map_or(0, |args| args.held_bytes());
         text + args + self.login.as_ref().map_or(0, Login::held_bytes)
+    }
+
+    fn file_bytes(&self) -> u64 {
+        self.text.as_ref().map_or(0, Text::file_bytes)
     }
 }
 
@@ -132,6 +137,8 @@ pub struct Session {
     packing: Option<Packing>,
     queue: VecDeque<Command>,
     queue_bytes: usize,
+    /// Bytes of the files that the commands of the queue hold.
+    file_bytes: u64,
     /// The answer to the first command of the queue.
     response: Option<Response>,
     /// Sequence number of the next packet of the answer.
@@ -177,6 +184,7 @@ impl Session {
             packing: None,
             queue: VecDeque::new(),
             queue_bytes: 0,
+            file_bytes: 0,
             response: None,
             next_seq: 0,
             is_trial: false,
@@ -306,7 +314,7 @@ impl Session {
     }
 
     /// How much of the next message of a side is needed.
-    fn keep(&self, side: Side) -> Keep {
+    fn keep(&self, side: Side) -> Keep<'_> {
         /// A greeting, the packets of a login.
         const LOGIN_BYTES: usize = 128 << 10;
         match (&self.phase, side) {

@@ -65,7 +65,11 @@ impl CaptureArgs {
     /// Memory and other limits of connections.
     pub fn budget(&self) -> Budget {
         let params_bytes = usize::try_from(self.max_params_size).unwrap_or(usize::MAX);
-        let each = Limits { params_bytes, ..Limits::default() };
+        let file_bytes = self.max_statement_size;
+        let statement_bytes = Limits::default().statement_bytes;
+        let in_memory = usize::try_from(file_bytes).unwrap_or(usize::MAX).min(statement_bytes);
+        let each =
+            Limits { params_bytes, file_bytes, statement_bytes: in_memory, ..Limits::default() };
         Budget { each, ..Budget::default() }
     }
 }
@@ -140,6 +144,13 @@ pub struct CaptureArgs {
     #[arg(long, value_name = size::NAME, value_parser = size::between(0, 1 << 20),
           default_value = "1KiB")]
     pub max_params_size: u64,
+
+    /// Record larger statements without their text, and declare them as lost (`too_large`). Those
+    /// over 16MiB are in a file until they are complete; the recorder needs three times the size of
+    /// a statement in memory
+    #[arg(long, value_name = size::NAME, value_parser = size::between(16 << 20, 1 << 30),
+          default_value = "1GiB")]
+    pub max_statement_size: u64,
 
     /// Remove all literals from statements and all parameters, not only secrets
     #[arg(long)]

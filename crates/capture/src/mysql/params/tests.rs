@@ -1,6 +1,7 @@
 use tacho_ring::params::Params;
 
 use super::*;
+use crate::mysql::frame::Kept;
 
 const LIMIT: usize = 1 << 10;
 
@@ -203,7 +204,8 @@ fn of_a_large_execution_only_the_beginning_is_kept() {
     let large = [&b"\xfd\x40\x42\x0f"[..], &[b'x'; 1_000_000]].concat();
     let payload = packet(b"\0", &[1, 0xfc, 1], &[&b"\x05"[..], &large, b"\x06"].concat());
     let total = payload.len() as u64 + 1;
-    let message = Message { seq: 0, next_seq: 1, bytes: &payload, total, is_damaged: false };
+    let (bytes, kept) = (&payload[..], Kept::InMemory);
+    let message = Message { seq: 0, next_seq: 1, bytes, total, is_damaged: false, kept };
     let args = Args::of(EXECUTE, &payload, &message, LIMIT).unwrap();
     assert!(args.held_bytes() <= 2 * EXECUTION_BYTES_MAX);
     let values = Bound::new(3).execute(Some(&args), Some(0), LIMIT).unwrap();

@@ -1,11 +1,13 @@
 use super::*;
 use crate::mysql::command::{EXECUTE, INIT_DB};
+use crate::mysql::frame::Kept;
 
 const OLD: Option<u64> = Some(0);
 const NEW: Option<u64> = Some(caps::DEPRECATE_EOF);
 
 fn message(bytes: &[u8]) -> Message<'_> {
-    Message { seq: 0, next_seq: 1, bytes, total: bytes.len() as u64, is_damaged: false }
+    let (total, kept) = (bytes.len() as u64, Kept::InMemory);
+    Message { seq: 0, next_seq: 1, bytes, total, is_damaged: false, kept }
 }
 
 /// The last step of an answer, all others being `More`.

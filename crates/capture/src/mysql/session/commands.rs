@@ -7,11 +7,12 @@ use crate::mysql::command::{
     self, Answers, BULK_EXECUTE, CHANGE_USER, CLOSE, EXECUTE, INIT_DB, Kind, LONG_DATA, PREPARE,
     QUERY, RESET, RESET_CONNECTION,
 };
-use crate::mysql::frame::{HEAD_BYTES, Keep, Message};
+use crate::mysql::frame::{HEAD_BYTES, Keep, Kept, Message};
 use crate::mysql::login;
 use crate::mysql::params::{Args, Bound};
 use crate::mysql::read::Reader;
 use crate::mysql::response::{Outcome, Response, Step};
+use crate::mysql::text::Text;
 use crate::mysql::track;
 use crate::mysql::{Cause, CommandEnd, Event, Output};
 use crate::mysql::{Failure, caps};
@@ -37,10 +38,16 @@ impl Session {
         self.queue.front().is_some_and(|it| it.kind.answers == Answers::Stream)
     }
 
-    pub(super) fn keep_of_command(&self) -> Keep {
+    pub(super) fn keep_of_command(&self) -> Keep<'_> {
         // A file, or an authentication response.
-        let limit = if self.is_client_asked() { 0 } else { self.limits.statement_bytes };
-        Keep::First(limit)
+        if self.is_client_asked() {
+            return Keep::First(0);
+        }
+        Keep::Command {
+            memory_bytes: self.limits.statement_bytes,
+            spool: self.limits.spool.as_ref(),
+            room: self.limits.file_bytes.saturating_sub(self.file_bytes),
+        }
     }
 
     pub(super) fn client_sends(&mut self, message: &Message<'_>, ts_us: i64, out: &mut dyn Output) {
@@ -67,6 +74,7 @@ impl Session {
         };
         let command = self.command(Kind::of(code), rest, message, ts_us, out);
         self.queue_bytes += command.held_bytes();
+        self.file_bytes += command.file_bytes();
         self.queue.push_back(command);
         if self.queue.len() > self.limits.commands || self.queue_bytes > self.limits.command_bytes {
             return self.lose(Cause::Memory, 0, ts_us, out);
@@ -95,15 +103,16 @@ impl Session {
             answer_seq: message.next_seq,
         };
         // Of a damaged text, nothing behind the gap was kept.
-        let is_long = message.total > self.limits.statement_bytes as u64;
+        let is_in_file = matches!(message.kept, Kept::InFile(_));
+        let is_long = message.total > self.limits.statement_bytes as u64 && !is_in_file;
         let is_whole = message.is_whole() && !is_long;
         match kind.code {
             QUERY => {
                 let text = command::query_text(rest, self.caps).filter(|_| is_whole);
-                command.text = text.map(|text| trimmed(text).to_vec());
+                command.text = text.map(|text| Text::of(trimmed(text), message));
             }
-            PREPARE => command.text = is_whole.then(|| trimmed(rest).to_vec()),
-            INIT_DB => command.text = is_whole.then(|| rest.to_vec()),
+            PREPARE => command.text = is_whole.then(|| Text::of(trimmed(rest), message)),
+            INIT_DB => command.text = is_whole.then(|| Text::of(rest, message)),
             EXECUTE | BULK_EXECUTE | CLOSE | LONG_DATA | RESET => {
                 command.statement = Reader::new(rest).u32();
                 let params_bytes = self.limits.params_bytes;
@@ -114,10 +123,13 @@ impl Session {
             }
             _ => {}
         }
-        let is_text = matches!(kind.code, QUERY | PREPARE | INIT_DB);
-        if is_text && command.text.is_none() && !message.is_damaged {
+        if command::is_text(kind.code) && command.text.is_none() && !message.is_damaged {
             let bytes = message.total;
-            let cause = if is_long { Cause::TooLarge } else { Cause::Protocol };
+            let cause = match message.kept {
+                Kept::NotInFile(cause) => cause,
+                _ if is_long => Cause::TooLarge,
+                _ => Cause::Protocol,
+            };
             self.emit(out, ts_us, &Event::Lost { cause, bytes, since_us: ts_us });
         }
         command
@@ -213,6 +225,7 @@ impl Session {
     pub(super) fn pop(&mut self) -> Option<Command> {
         let command = self.queue.pop_front()?;
         self.queue_bytes -= command.held_bytes();
+        self.file_bytes -= command.file_bytes();
         // What a burst has needed would stay with each connection for ever.
         if self.queue.is_empty() && self.queue.capacity() > QUEUE_KEPT {
             self.queue = VecDeque::new();
@@ -229,11 +242,30 @@ impl Session {
         let text = self.text_of(command);
         let kind = command.kind;
         let misses_text = text.is_none();
+        let turn = command.text.as_ref().and_then(Text::turn);
         out.emit(&self.who, command.ts_us, &Event::Start { command: kind.name, text });
+        drop(turn);
         self.has_records = true;
         if matches!(kind.code, EXECUTE | BULK_EXECUTE) {
             self.executes(misses_text);
             self.emit_params(out);
+        } else if self.file_bytes > 0 {
+            self.release_file();
+        }
+    }
+
+    /// The text of the first command was recorded: a file is not kept until the answer, unless the
+    /// text is needed then.
+    fn release_file(&mut self) {
+        let Some(command) = self.queue.front_mut() else { return };
+        let (is_query, file_bytes) = (command.kind.code == QUERY, command.file_bytes());
+        if let Some(text @ Text::InFile { .. }) = &mut command.text
+            && is_query
+            && track::change(text) == track::Change::default()
+        {
+            // One that changes nothing either.
+            *text = Text::InMemory(Vec::new());
+            self.file_bytes -= file_bytes;
         }
     }
 

@@ -143,6 +143,7 @@ impl Session {
         }
         self.queue = VecDeque::new();
         self.queue_bytes = 0;
+        self.file_bytes = 0;
         self.response = None;
         self.is_trial = false;
         self.may_have_eof = false;

@@ -2,6 +2,7 @@
 
 use super::{Command, PreparedText, Session};
 use crate::mysql::params::{Args, Bound};
+use crate::mysql::text::Text;
 use crate::mysql::{Event, Output, track};
 
 /// Texts of prepared statements that are kept for a connection, bytes.
@@ -39,8 +40,12 @@ impl Session {
         }
     }
 
-    pub(super) fn keep_prepared(&mut self, id: u32, text: Vec<u8>, bound: Bound) {
+    pub(super) fn keep_prepared(&mut self, id: u32, text: Text, bound: Bound) {
         self.forget_prepared(id);
+        if text.len() > PREPARED_BYTES_MAX {
+            return;
+        }
+        let text = text.into_memory();
         let changes_nothing = track::change(&text) == track::Change::default();
         let prepared = PreparedText { text, changes_nothing, bound };
         let bytes = prepared.held_bytes();

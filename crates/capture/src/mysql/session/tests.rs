@@ -1,3 +1,4 @@
+mod large;
 mod lost;
 mod params;
 mod reset;

@@ -10,6 +10,7 @@ use super::{Phase, Prepared, Session};
 use crate::mysql::Output;
 use crate::mysql::login::name;
 use crate::mysql::params::Bound;
+use crate::mysql::text::Text;
 
 /// What is known of a session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -196,7 +197,8 @@ impl Session {
             // One that was captured is the newer one of this number.
             if self.prepared_of(*id).is_none() {
                 // The server does not say how many parameters it has.
-                self.keep_prepared(*id, trimmed(text).to_vec(), Bound::default());
+                let text = Text::InMemory(trimmed(text).to_vec());
+                self.keep_prepared(*id, text, Bound::default());
             }
         }
         self.known.prepared = true;
