@@ -78,7 +78,7 @@ step-plugin:
 
 step-crates:
 	@# They mostly wait for processes.
-	@RUST_TEST_THREADS=4 $(STEP) crates cargo test --workspace --exclude tacho-tests \
+	@RUST_TEST_THREADS=6 $(STEP) crates cargo test --workspace --exclude tacho-tests \
 		--exclude tacho-tidy --no-fail-fast
 step-harness:
 	@$(STEP) harness cargo test -p tacho-tests --lib --bins
