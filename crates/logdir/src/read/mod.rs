@@ -40,6 +40,8 @@ pub mod reader;
 mod request;
 mod scan;
 pub mod sizes;
+#[cfg(test)]
+mod test_sink;
 
 use std::collections::BTreeSet;
 use std::fs::File;

@@ -88,52 +88,12 @@ mod tests {
 
     use super::super::content::Access;
     use super::super::newest::open_newest;
-    use super::super::reader::Placed;
-    use super::super::request::{ReadError, Sink};
     use super::super::scan::Scan;
+    use super::super::test_sink::Kept;
     use super::*;
 
     fn at(second: i64) -> Timestamp {
         Timestamp::from_second(second).unwrap()
-    }
-
-    /// Wants no line, and must not get a problem.
-    struct Untroubled;
-
-    impl Sink for Untroubled {
-        type Error = ReadError;
-
-        fn wants(&mut self, _: &Path, _: Placed<'_>) -> bool {
-            false
-        }
-
-        fn show(&mut self, _: &[u8]) -> Result<(), ReadError> {
-            panic!("no line was wanted")
-        }
-
-        fn flush(&mut self) -> Result<(), ReadError> {
-            Ok(())
-        }
-
-        fn problem(&mut self, path: &Path, reason: &str) {
-            panic!("{}: {reason}", path.display())
-        }
-
-        fn note(&mut self, text: &str) {
-            panic!("{text}")
-        }
-
-        fn out_of_room(&mut self, path: &Path, _: usize) {
-            panic!("{}: out of room", path.display())
-        }
-
-        fn scanned(&mut self, _: u64) -> Result<bool, ReadError> {
-            Ok(true)
-        }
-
-        fn stopped(&self) -> bool {
-            false
-        }
     }
 
     /// Ten files of 1000 s each with one line per second, and the offset of a line by its second.
@@ -163,11 +123,11 @@ mod tests {
         until: Option<i64>,
     ) -> Vec<(usize, u64, Option<u64>)> {
         let files = super::super::files::list(directory).unwrap().files;
-        let newest = open_newest(&files, false, &mut Untroubled).unwrap();
+        let newest = open_newest(&files, false, &mut Kept::default()).unwrap();
         let access = Access::default();
         let scan = Scan { files: &files, newest: newest.as_ref(), access: &access };
         let window = Window { since: since.map(at), until: until.map(at) };
-        let parts = scan.parts(window, &mut Untroubled);
+        let parts = scan.parts(window, &mut Kept::default());
         let index = |part: &Part| files.iter().position(|file| file == part.file).unwrap();
         parts.iter().map(|part| (index(part), part.start, part.end)).collect()
     }

@@ -147,51 +147,8 @@ fn borders(part: &Part<'_>, access: &Access, piece_bytes: u64) -> io::Result<Vec
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
-    use super::super::reader::Placed;
+    use super::super::test_sink::Kept;
     use super::*;
-
-    /// Keeps all lines.
-    #[derive(Default)]
-    struct Kept(Vec<Vec<u8>>);
-
-    impl Sink for Kept {
-        type Error = ReadError;
-
-        fn wants(&mut self, _: &Path, line: Placed<'_>) -> bool {
-            self.0.push(line.bytes.to_vec());
-            false
-        }
-
-        fn show(&mut self, _: &[u8]) -> Result<(), ReadError> {
-            panic!("no line was wanted")
-        }
-
-        fn flush(&mut self) -> Result<(), ReadError> {
-            Ok(())
-        }
-
-        fn problem(&mut self, path: &Path, reason: &str) {
-            panic!("{}: {reason}", path.display())
-        }
-
-        fn note(&mut self, text: &str) {
-            panic!("{text}")
-        }
-
-        fn out_of_room(&mut self, path: &Path, _: usize) {
-            panic!("{}: out of room", path.display())
-        }
-
-        fn scanned(&mut self, _: u64) -> Result<bool, ReadError> {
-            Ok(true)
-        }
-
-        fn stopped(&self) -> bool {
-            false
-        }
-    }
 
     #[test]
     fn each_line_is_in_one_piece() {

@@ -248,7 +248,7 @@ fn words(args: &CaptureArgs, all: &Found) -> Words {
                 .to_owned()
         }
         Verdict::NoUprobes => {
-            let why = all.uprobes.iter().filter_map(|it| it.as_ref().err()).next();
+            let why = all.uprobes.as_ref().and_then(|it| it.as_ref().err());
             format!("--tls-uprobes: {}", why.map_or("", String::as_str))
         }
         Verdict::NotUnderstood => format!(

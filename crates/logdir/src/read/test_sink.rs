@@ -1,0 +1,47 @@
+//! A sink for the tests of this module.
+
+use std::path::Path;
+
+use super::reader::Placed;
+use super::request::{ReadError, Sink};
+
+/// Keeps all lines, and must not get a problem.
+#[derive(Default)]
+pub(super) struct Kept(pub(super) Vec<Vec<u8>>);
+
+impl Sink for Kept {
+    type Error = ReadError;
+
+    fn wants(&mut self, _: &Path, line: Placed<'_>) -> bool {
+        self.0.push(line.bytes.to_vec());
+        false
+    }
+
+    fn show(&mut self, _: &[u8]) -> Result<(), ReadError> {
+        panic!("no line was wanted")
+    }
+
+    fn flush(&mut self) -> Result<(), ReadError> {
+        Ok(())
+    }
+
+    fn problem(&mut self, path: &Path, reason: &str) {
+        panic!("{}: {reason}", path.display())
+    }
+
+    fn note(&mut self, text: &str) {
+        panic!("{text}")
+    }
+
+    fn out_of_room(&mut self, path: &Path, _: usize) {
+        panic!("{}: out of room", path.display())
+    }
+
+    fn scanned(&mut self, _: u64) -> Result<bool, ReadError> {
+        Ok(true)
+    }
+
+    fn stopped(&self) -> bool {
+        false
+    }
+}
