@@ -6,14 +6,15 @@
 #   scripts/steps.sh begin               a new run: an empty list
 #   scripts/steps.sh run NAME COMMAND    runs a command as the step NAME; TACHO_VERBOSE=1 shows its
 #                                        output, too
-#   scripts/steps.sh show                prints the list, and the ends of the output of steps that
-#                                        failed; the exit code is 1 if there are some
+#   scripts/steps.sh show                prints the list, and why steps failed: what each test that
+#                                        failed said, or the end of the output if there is no such
+#                                        test; the exit code is 1 if steps failed
 set -euo pipefail
 cd "$(dirname "$0")/.."
 directory=${TACHO_STEPS:-build/steps}
 list=$directory/list
-# Enough for the failures of a test program, which are at its end.
-tail_lines=200
+# Enough for the last error of a compiler or of a script.
+tail_lines=60
 
 run() {
     # A step does not take part in make's number of jobs: cargo would look for its descriptors.
@@ -37,15 +38,31 @@ run() {
     echo "$line" >>"$list"
 }
 
+# What the tests said that failed, of a log of cargo. With --no-fail-fast other programs' results
+# stand behind it, often more of them than a reader of the end of a long output gets to see.
+failures() {
+    awk '/^---- .* (stdout|stderr) ----$/ { inside = 1 }
+         /^failures:$/ { inside = 0 }
+         inside && /^stack backtrace:$/ { backtrace = 1 }
+         /^$/ { backtrace = 0 }
+         inside && !backtrace
+         /^test .* FAILED$/ || /^error: test failed/' "$1"
+}
+
 show() {
-    local name failed
+    local name failed said
     failed=$(sed -n 's/^FAILED.* //p' "$list")
-    for name in $failed; do
-        printf '\n== the end of %s/%s.log\n' "$directory" "$name"
-        tail -n "$tail_lines" "$directory/$name.log"
-    done
     printf '\n== steps\n'
     cat "$list"
+    for name in $failed; do
+        said=$(failures "$directory/$name.log" | tail -n "$tail_lines")
+        printf '\n== why it failed, from %s/%s.log\n' "$directory" "$name"
+        if [ -n "$said" ]; then
+            echo "$said"
+        else
+            tail -n "$tail_lines" "$directory/$name.log"
+        fi
+    done
     [ -z "$failed" ]
 }
 
