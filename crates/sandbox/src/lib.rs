@@ -20,5 +20,6 @@ pub mod dialect;
 pub mod installation;
 pub mod plugin;
 pub mod server;
+mod stacks;
 pub mod sysbench;
 mod template;

@@ -262,9 +262,9 @@ impl PrivateServer {
                 break status;
             }
             if Instant::now() > deadline {
-                child.kill()?;
-                child.wait()?;
-                bail!("the server did not stop; end of its log:\n{}", self.error_log_tail());
+                let stacks = crate::stacks::kill(&mut child)?;
+                let log = self.error_log_tail();
+                bail!("the server did not stop; end of its log:\n{log}\nIts threads: {stacks}");
             }
             thread::sleep(Duration::from_millis(20));
         };

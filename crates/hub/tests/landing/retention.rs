@@ -351,7 +351,7 @@ async fn a_copy_that_was_cut_is_reported_and_stays() {
 async fn until(mut is_so: impl FnMut() -> bool) {
     let begin = std::time::Instant::now();
     while !is_so() {
-        assert!(begin.elapsed() < std::time::Duration::from_secs(60));
+        assert!(begin.elapsed().as_secs() < 600, "it never was");
         tokio::task::yield_now().await;
     }
 }

@@ -13,7 +13,7 @@ use tacho_hub::database::{Database, DatabaseError};
 use tacho_logdir::read::content::Identities;
 use tacho_logdir::read::directory::RealDirectory;
 
-use crate::hub::Hub;
+use crate::hub::{HANGS_AFTER, Hub};
 use crate::search::{get, request, request_to, sql};
 
 const PASSWORD: &str = "correct horse battery";
@@ -46,7 +46,7 @@ fn wait_for<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
         if let Some(answer) = ask() {
             return answer;
         }
-        assert!(begin.elapsed() < Duration::from_secs(60), "no {what}");
+        assert!(begin.elapsed() < HANGS_AFTER, "no {what}");
         std::thread::sleep(Duration::from_millis(50));
     }
 }

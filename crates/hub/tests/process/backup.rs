@@ -10,7 +10,7 @@ use tacho_chain::entry::CheckpointReason;
 use tacho_chain::verify::State;
 
 use crate::export::{shipped, wait};
-use crate::hub::{Hub, Shipping, assert_same};
+use crate::hub::{HANGS_AFTER, Hub, Shipping, assert_same};
 use crate::recorder::Recorder;
 use crate::shipping::Log;
 
@@ -192,7 +192,7 @@ fn wait_until_proven(hub: &Hub, token: &str, records: u64) {
         if is_complete && is_sealed(&log) && is_sealed(&find("tacho-hub")) {
             return;
         }
-        assert!(begin.elapsed().as_secs() < 60, "{servers}");
+        assert!(begin.elapsed() < HANGS_AFTER, "{servers}");
         std::thread::sleep(std::time::Duration::from_millis(50));
     }
 }

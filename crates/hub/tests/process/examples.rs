@@ -2,9 +2,9 @@
 //! description that the hub gives of itself.
 
 use std::collections::BTreeSet;
-use std::io::Write as _;
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{ChildStdout, Command, Stdio};
 use std::time::Duration;
 
 use serde_json::Value;
@@ -16,10 +16,12 @@ use crate::shipping::Log;
 
 const PAGE: &str = include_str!("../../../../docs/specs/api.md");
 
-/// Before each example: every `curl` is followed by the status of its answer. The live view does
-/// not end.
-const SHELL: &str = "set -e\ncurl() {\n    command curl -sS --max-time 8 \
-    -w '\\n--%{http_code} %{content_type}\\n' \"$@\" || test $? = 28\n}\n";
+/// Before each example: every `curl` says the status of its answer beside it. It may fail to write
+/// what nothing reads any more.
+const SHELL: &str = "set -e\ncurl() {\n    command curl -sS \
+    -w '%{stderr}\\n--%{http_code} %{content_type}\\n' \"$@\" || test $? = 23\n}\n";
+/// Its answer does not end; this is its last event that the test waits for.
+const LIVE_VIEW: (&str, &str) = ("/api/v1/tail", "event: lag\ndata: {");
 
 /// A method and path, and the shell commands below its heading.
 struct Example {
@@ -65,13 +67,28 @@ fn run(hub: &Hub, directory: &Path, example: &Example) -> (String, String, Strin
         .unwrap();
     let text = format!("{SHELL}{auth}{script}\n");
     shell.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
+    let body = answer(shell.stdout.take().unwrap(), &example.path);
     let output = shell.wait_with_output().unwrap();
-    assert!(output.status.success(), "{}: {output:?}", example.script);
-    let text = String::from_utf8(output.stdout).unwrap();
-    let (body, last) = text.trim_end().rsplit_once("\n--").unwrap_or_else(|| panic!("{text}"));
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success(), "{}: {said}", example.script);
+    let (_, last) = said.rsplit_once("\n--").unwrap_or_else(|| panic!("{said}"));
+    let last = last.lines().next().unwrap_or_default();
     let (status, kind) = last.split_once(' ').unwrap_or((last, ""));
     let kind = kind.split(';').next().unwrap_or_default();
-    (body.to_owned(), status.to_owned(), kind.to_owned())
+    (body, status.to_owned(), kind.to_owned())
+}
+
+/// What a shell prints, to its end, or as much of it as is needed.
+fn answer(stdout: ChildStdout, path: &str) -> String {
+    let mut body = String::new();
+    for line in BufReader::new(stdout).lines() {
+        body += &line.unwrap();
+        body.push('\n');
+        if path == LIVE_VIEW.0 && body.contains(LIVE_VIEW.1) {
+            break;
+        }
+    }
+    body.trim_end().to_owned()
 }
 
 fn check(document: &Value, example: &Example, (body, status, kind): &(String, String, String)) {
@@ -147,7 +164,7 @@ fn every_request_has_an_example_that_works_and_answers_are_as_described() {
         check(&document, &example, &answer);
         let (body, ..) = answer;
         match example.path.as_str() {
-            "/api/v1/tail" => assert!(body.contains("event: lag\ndata: {"), "{body}"),
+            path if path == LIVE_VIEW.0 => assert!(body.contains(LIVE_VIEW.1), "{body}"),
             "/api/v1/records" => assert!(body.contains(r#""user":"app1""#), "{body}"),
             "/api/v1/records/{server}/{seq}" => {
                 let answer: Value = serde_json::from_str(&body).unwrap();

@@ -11,7 +11,7 @@ use tacho_chain::verify::State;
 use tacho_evidence::check::{self, Options, Report};
 use tacho_evidence::manifest::Manifest;
 
-use crate::hub::{Hub, Shipping};
+use crate::hub::{HANGS_AFTER, Hub, Shipping};
 use crate::recorder::{self, sealed};
 use crate::shipping::Log;
 
@@ -61,7 +61,7 @@ pub fn wait(hub: &Hub, records: u64) {
         if wanted.iter().all(|wanted| answer.contains(wanted)) && found as u64 == records {
             return;
         }
-        assert!(begin.elapsed() < Duration::from_secs(60), "{answer}");
+        assert!(begin.elapsed() < HANGS_AFTER, "{answer}");
         std::thread::sleep(Duration::from_millis(50));
     }
 }
@@ -241,7 +241,7 @@ fn a_fork_is_stated_and_both_copies_can_be_exported() {
         if report.records() == 2 {
             break report;
         }
-        assert!(begin.elapsed() < Duration::from_secs(60), "not indexed: {}", report.records());
+        assert!(begin.elapsed() < HANGS_AFTER, "not indexed: {}", report.records());
         std::thread::sleep(Duration::from_millis(50));
     };
     let manifest = assert_report(&report, State::Modified, 2, 1);

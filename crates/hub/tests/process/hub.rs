@@ -8,6 +8,7 @@ use std::process::{Child, ChildStdout, Command, Output, Stdio};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use tacho_logdir::read::content::Access;
 use tacho_replica::{ENDING, ReplicaFile};
@@ -15,6 +16,9 @@ use tacho_ship::hub::{Client, ClientOptions, Options, Shipper, Verdict};
 use tacho_ship::protocol::Activity;
 
 pub const HUB: &str = env!("CARGO_BIN_EXE_tacho-hub");
+/// After this time, a test does not make progress: no limit to how long anything takes, however
+/// much else the machine has to do.
+pub const HANGS_AFTER: Duration = Duration::from_secs(600);
 
 /// A hub that is killed when the test ends.
 pub struct Hub {

@@ -9,13 +9,11 @@ use tacho_chain::key::VerifierKey;
 use tacho_chain::verify::{self, Options, Report, State};
 use tacho_replica::stored;
 
-use crate::hub::{Hub, Shipping, landed};
+use crate::hub::{HANGS_AFTER, Hub, Shipping, landed};
 use crate::recorder::{Dir, Recorder, log, sidecar};
 use crate::search::request;
 use crate::shipping::Log;
 
-/// How long anything may take on a loaded machine.
-const PATIENCE: Duration = Duration::from_secs(120);
 pub const LINES: u64 = 5;
 
 fn line(seq: u64) -> String {
@@ -49,7 +47,7 @@ pub fn wait<T>(mut ask: impl FnMut() -> Result<T, String>) -> T {
     loop {
         match ask() {
             Ok(answer) => return answer,
-            Err(last) => assert!(begin.elapsed() < PATIENCE, "{last}"),
+            Err(last) => assert!(begin.elapsed() < HANGS_AFTER, "{last}"),
         }
         std::thread::sleep(Duration::from_millis(50));
     }

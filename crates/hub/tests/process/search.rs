@@ -11,7 +11,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
-use crate::hub::Hub;
+use crate::hub::{HANGS_AFTER, Hub};
 
 const FILE: &str = "audit-20261121T100000Z-000001.jsonl";
 /// Records, without those of the hub's own log.
@@ -159,7 +159,7 @@ fn wait_until_indexed(hub: &Hub, auditor: &str, senders: &[Sender]) {
     let wanted: u64 = senders.iter().map(|sender| sender.seq).sum();
     let begin = Instant::now();
     while sql(hub, auditor, COUNT)[0][0] != wanted {
-        assert!(begin.elapsed() < Duration::from_secs(60), "not indexed");
+        assert!(begin.elapsed() < HANGS_AFTER, "not indexed");
         std::thread::sleep(Duration::from_millis(50));
     }
 }
@@ -395,7 +395,7 @@ fn statistics_by_rollups_are_those_by_records() {
     let mut senders = [Sender::new(&hub, "db1"), Sender::new(&hub, "db2")];
     let begin = Instant::now();
     while !has_rollups(&hub) {
-        assert!(begin.elapsed() < Duration::from_secs(120), "not merged");
+        assert!(begin.elapsed() < HANGS_AFTER, "not merged");
         senders.iter_mut().for_each(|sender| sender.send(&hub));
         wait_until_indexed(&hub, &auditor, &senders);
     }

@@ -20,7 +20,7 @@ use tacho_ring::codec::{Bytes, Event, PRESENT_TEXT, RecordKind};
 use tacho_ring::layout::ARENA_BYTES_MIN;
 use tacho_ring::sys;
 
-pub const DEADLINE: Duration = Duration::from_secs(120);
+pub const DEADLINE: Duration = Duration::from_secs(600);
 
 pub struct TestLog {
     _root: tempfile::TempDir,

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use etherparse::PacketBuilder;
 use serde_json::Value;
 
-/// How long anything may take on a busy machine.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+/// Only a hang lasts this long; otherwise no test depends on time.
+pub const PATIENCE: Duration = Duration::from_secs(600);
 pub const SERVER: &str = "10.9.0.2:3306";
 pub const OK: &[u8] = b"\0\0\0\x02\0\0\0";
 

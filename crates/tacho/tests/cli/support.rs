@@ -73,7 +73,7 @@ pub struct Following {
 }
 
 /// Only a hang lasts this long; otherwise no test depends on time.
-const HANG: Duration = Duration::from_secs(60);
+const HANG: Duration = Duration::from_secs(600);
 
 impl Following {
     /// Follows with `--format json` and further arguments.

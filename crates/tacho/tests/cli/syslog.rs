@@ -18,7 +18,7 @@ use rustls::{RootCertStore, ServerConfig, ServerConnection};
 use crate::support::{Following, Log, command, statement, stderr, tacho};
 
 /// Only a hang lasts this long; otherwise no test depends on time.
-const HANG: Duration = Duration::from_secs(60);
+const HANG: Duration = Duration::from_secs(600);
 const FIRST: &str = "audit-20261121T100000Z-000001.jsonl";
 const SECOND: &str = "audit-20261121T110000Z-000002.jsonl";
 const THIRD: &str = "audit-20261121T120000Z-000003.jsonl";
