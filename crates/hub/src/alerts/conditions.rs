@@ -174,6 +174,14 @@ pub fn of_forecast(storage: &Storage) -> Option<Raise> {
     storage.accepts_logs.then_some(raise)
 }
 
+/// Retention fails, for a log or for all of them.
+#[must_use]
+pub fn of_retention(server: Option<Origin>, error: String) -> Raise {
+    let message = "files whose time is over cannot be removed; the hub tries it every 5 seconds";
+    let examples = vec![error];
+    Raise { server, examples, ..of_hub(Rule::RetentionFailed, String::new(), message) }
+}
+
 /// The hub cannot write its own log.
 #[must_use]
 pub fn of_own_log(reason: &str) -> Raise {

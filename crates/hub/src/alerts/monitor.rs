@@ -7,7 +7,9 @@ use std::time::{Duration, Instant};
 
 use tacho_ship::protocol::Origin;
 
-use super::conditions::{Moment, of_channel, of_disk, of_forecast, of_incident, of_own_log};
+use super::conditions::{
+    Moment, of_channel, of_disk, of_forecast, of_incident, of_own_log, of_retention,
+};
 use super::inbox::{Inbox, News};
 use super::{Raise, close_others, deliveries, raise};
 use crate::audit::Audit;
@@ -160,6 +162,8 @@ impl Work {
             Ok(storage) => found.extend(of_forecast(&storage)),
             Err(error) => say(&format!("no forecast of the disk: {error}")),
         }
+        let failures = self.watched.storage.failures();
+        found.extend(failures.into_iter().map(|(origin, error)| of_retention(origin, error)));
         found.extend(self.watched.audit.trouble().map(|reason| of_own_log(&reason)));
         let waiting = deliveries::undelivered(&self.database, now.wall_us - DELIVERY_US)?;
         found.extend(waiting.into_iter().map(|(channel, error)| of_channel(channel, &error)));

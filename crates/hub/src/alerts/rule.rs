@@ -82,6 +82,8 @@ rules! {
     DiskForecast "disk_forecast" "medium" true "The hub's disk will be full";
     /// The hub accepts no logs.
     DiskFull "disk_full" "critical" true "The hub's disk is full";
+    /// Files whose time is over cannot be removed.
+    RetentionFailed "retention_failed" "medium" true "Old files cannot be removed";
     /// The hub cannot record what people do.
     OwnLog "own_log" "critical" true "The hub cannot write its own log";
 }

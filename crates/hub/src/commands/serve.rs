@@ -160,7 +160,7 @@ fn keep(
     let Steps { data, database, landing, store, .. } = &steps;
     let meter = Meter::new(Arc::clone(data), database.clone(), landing.clone(), store.clone());
     let landing = landing.clone();
-    let retention = Retention::start(steps, verification.clone(), meter.waits(), local)
+    let retention = Retention::start(steps, verification.clone(), meter.obstacles(), local)
         .context("cannot start the thread of the retention")?;
     let compresses = landing.compresses();
     let start = || Compression::start(landing, verification.clone());

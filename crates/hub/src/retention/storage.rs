@@ -27,8 +27,14 @@ use crate::landing::{Landing, free_bytes};
 /// How much of a line has its time.
 const HEAD_BYTES: u64 = 256;
 
-/// Why the oldest file of a log is not removed although it is due.
-pub type Waits = Arc<Mutex<BTreeMap<Origin, Wait>>>;
+/// Reasons for which files that are due are still there; shared with the thread that removes them.
+#[derive(Clone, Debug, Default)]
+pub struct Obstacles {
+    /// Why the oldest file of a log is not removed yet.
+    pub waits: Arc<Mutex<BTreeMap<Origin, Wait>>>,
+    /// Why the files of a log, or any, cannot be removed.
+    pub failures: Arc<Mutex<BTreeMap<Option<Origin>, String>>>,
+}
 
 /// The disk, and each log on it.
 #[derive(Clone, Debug, Serialize)]
@@ -91,7 +97,7 @@ struct Shared {
     database: Database,
     landing: Landing,
     store: Store,
-    waits: Waits,
+    obstacles: Obstacles,
     last: Mutex<Option<(Instant, Arc<Storage>)>>,
 }
 
@@ -104,14 +110,21 @@ impl Meter {
         landing: Landing,
         store: Store,
     ) -> Self {
-        let (waits, last) = (Waits::default(), Mutex::default());
-        Self { shared: Arc::new(Shared { data, database, landing, store, waits, last }) }
+        let (obstacles, last) = (Obstacles::default(), Mutex::default());
+        Self { shared: Arc::new(Shared { data, database, landing, store, obstacles, last }) }
     }
 
     /// Shared with the thread that removes files.
     #[must_use]
-    pub fn waits(&self) -> Waits {
-        Arc::clone(&self.shared.waits)
+    pub fn obstacles(&self) -> Obstacles {
+        self.shared.obstacles.clone()
+    }
+
+    /// Why the files of a log, or any (`None`), cannot be removed.
+    #[must_use]
+    pub fn failures(&self) -> BTreeMap<Option<Origin>, String> {
+        let failures = &self.shared.obstacles.failures;
+        failures.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// The last result, or another one if that is older. Blocks.
@@ -150,7 +163,7 @@ impl Shared {
         let snapshot = self.store.snapshot();
         let index_bytes = snapshot.segments().map(segment_bytes).sum();
         let records: u64 = snapshot.origins().values().map(|totals| totals.records).sum();
-        let waits = self.waits.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let waits = self.obstacles.waits.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let (mut servers, mut logs) = (Vec::new(), Vec::new());
         for (origin, ..) in self.landing.origins() {
             let error = |source| RetentionError::Replica { origin: origin.clone(), source };

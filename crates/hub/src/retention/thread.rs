@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::sync::{MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use rusqlite::OptionalExtension as _;
@@ -12,7 +12,7 @@ use super::clock::Clock;
 use super::plan::{Log, Plan, Wait, has_line};
 use super::settings::{self, Settings};
 use super::steps::{Failures, RetentionError, Steps, key};
-use super::storage::Waits;
+use super::storage::Obstacles;
 use crate::alerts::conditions::of_generation;
 use crate::database::{Database, DatabaseError};
 use crate::landing::OriginView;
@@ -44,14 +44,14 @@ impl Retention {
     pub fn start(
         steps: Steps,
         verification: Verification,
-        waits: Waits,
+        obstacles: Obstacles,
         local: BTreeSet<Origin>,
     ) -> io::Result<Self> {
         let mut work = Work {
             steps,
             verification,
             settings: None,
-            waits,
+            obstacles,
             local,
             is_complete: false,
             said: String::new(),
@@ -64,8 +64,8 @@ struct Work {
     steps: Steps,
     verification: Verification,
     settings: Option<Settings>,
-    /// What the next file of a log waits for.
-    waits: Waits,
+    /// What the next files wait for, and why they cannot be removed.
+    obstacles: Obstacles,
     /// The logs of the hub's machine.
     local: BTreeSet<Origin>,
     /// Nothing is left of an earlier removal.
@@ -90,23 +90,32 @@ impl Work {
             if next_look <= Instant::now() {
                 let result = self.look(stop);
                 let is_waiting =
-                    hold(&self.waits).values().any(|wait| !matches!(wait, Wait::Clock));
+                    hold(&self.obstacles.waits).values().any(|wait| !matches!(wait, Wait::Clock));
                 let has_failed = result.as_ref().map_or(true, |failures| !failures.is_empty());
                 let pause = if is_waiting || has_failed { WAITING } else { INTERVAL };
                 next_look = Instant::now() + pause;
-                match result {
-                    Ok(failures) if failures.is_empty() => self.said.clear(),
-                    Ok(failures) => {
-                        let texts = failures.values().map(ToString::to_string);
-                        self.say(&texts.collect::<Vec<_>>().join("; "));
-                    }
-                    Err(error) => self.say(&error),
-                }
+                let failures = match result {
+                    Ok(failures) => failures.into_iter().map(|(at, it)| (Some(at), it)).collect(),
+                    Err(error) => BTreeMap::from([(None, error)]),
+                };
+                self.report(&failures);
             }
             if stop.wait(TICK) {
                 return;
             }
         }
+    }
+
+    /// Says why something could not be removed; the monitor raises alerts.
+    fn report(&mut self, failures: &BTreeMap<Option<Origin>, RetentionError>) {
+        if failures.is_empty() {
+            self.said.clear();
+        } else {
+            let texts = failures.values().map(ToString::to_string);
+            self.say(&texts.collect::<Vec<_>>().join("; "));
+        }
+        let texts = failures.iter().map(|(origin, error)| (origin.clone(), error.to_string()));
+        *hold(&self.obstacles.failures) = texts.collect();
     }
 
     /// An error that lasts is said once.
@@ -145,7 +154,7 @@ impl Work {
                     Err(error) => return Err(error),
                 }
             }
-            *hold(&self.waits) = waits;
+            *hold(&self.obstacles.waits) = waits;
             if due.is_empty() || stop.is_asked() {
                 return Ok(failures);
             }
@@ -186,8 +195,8 @@ impl Work {
     }
 }
 
-fn hold(waits: &Waits) -> MutexGuard<'_, BTreeMap<Origin, Wait>> {
-    waits.lock().unwrap_or_else(PoisonError::into_inner)
+fn hold<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Whether an alert says that the log, or its copy, was changed, and is not acknowledged. Evidence

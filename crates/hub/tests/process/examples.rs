@@ -80,15 +80,13 @@ fn run(hub: &Hub, directory: &Path, example: &Example) -> (String, String, Strin
 
 /// What a shell prints, to its end, or as much of it as is needed.
 fn answer(stdout: ChildStdout, path: &str) -> String {
-    let mut body = String::new();
-    for line in BufReader::new(stdout).lines() {
-        body += &line.unwrap();
-        body.push('\n');
+    let (mut body, mut stdout) = (String::new(), BufReader::new(stdout));
+    while stdout.read_line(&mut body).unwrap() > 0 {
         if path == LIVE_VIEW.0 && body.contains(LIVE_VIEW.1) {
             break;
         }
     }
-    body.trim_end().to_owned()
+    body
 }
 
 fn check(document: &Value, example: &Example, (body, status, kind): &(String, String, String)) {

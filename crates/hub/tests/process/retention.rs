@@ -277,6 +277,34 @@ fn evidence_of_a_change_is_kept() {
     assert_eq!(tombstones.matches("\nstate modified\n").count(), 1, "{tombstones}");
 }
 
+/// A file that cannot be unlinked is an alert until it can.
+#[test]
+fn a_removal_that_fails_is_an_alert_until_it_succeeds() {
+    let hub = Hub::start_with(&["--retention-days", "0", "--no-compression"]);
+    let log = old_log(3);
+    let auditor = hub.token(&["--role", "auditor"]);
+    Shipping::start(&hub, log.path(), "db1", true).finish();
+    wait_for(&hub, &auditor, 1, 3 * LINES);
+    // A directory in the place of a form of the file: what unlink(2) does not remove.
+    let replica = hub.replica("db1", 1);
+    let obstacle = replica.join(format!("{}.zst", crate::recorder::log(1)));
+    std::fs::create_dir(&obstacle).unwrap();
+    set_days(&hub, 30);
+    let alert = |state: &str| {
+        let path = format!("GET /api/v1/alerts?state={state}");
+        let (_, body) = request(&hub, &path, &auditor, b"").unwrap();
+        let alerts: Vec<Value> = serde_json::from_str(&body).unwrap();
+        let found = alerts.into_iter().find(|alert| alert["rule"] == "retention_failed");
+        found.ok_or(body)
+    };
+    let raised = wait(|| alert("open"));
+    let cause = raised["examples"][0].as_str().unwrap();
+    assert!(raised["server"] == "db1" && cause.contains(obstacle.to_str().unwrap()), "{raised}");
+    std::fs::remove_dir(&obstacle).unwrap();
+    wait(|| alert("closed"));
+    wait_until_removed(&replica, 1..=2);
+}
+
 /// A disk of 48 MiB, of which 24 are reserved.
 #[test]
 fn a_full_disk_is_reported_everywhere_and_shippers_wait() {
