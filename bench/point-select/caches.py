@@ -7,18 +7,24 @@ caches when the next one of the same session comes. Virtual machines rarely have
 show it, so callgrind simulates the caches of one processor that runs all threads in turn
 (--fair-sched): 32 KiB of code, 48 KiB of data, and a second level of 2 MiB for both.
 
-    bench/point-select/caches.py [--threads 64] [VARIANT ...]
+    bench/point-select/caches.py [--threads 64] [--runs 3] [VARIANT ...]
 
-Prints what a query needs, and what each variant adds to it. Some minutes for each variant.
+Prints what a query needs, and what each variant adds to it: medians of the runs, and the lowest and
+the highest. Where the server allocates differs from run to run, and its own misses of the second
+level with it: do not compare single runs. A round of the writer looks at the whole arena; with
+`tacho` 50 queries share one, with `tacho-paced-sealed` as many as on a busy server.
+Some minutes for each variant and run.
 """
 
 import argparse
 import os
 import re
 import shutil
+import statistics
 import subprocess
 import sys
 import tempfile
+from collections import Counter
 from pathlib import Path
 
 import measure
@@ -27,6 +33,8 @@ ROOT = measure.ROOT
 CALLGRIND = ("--cache-sim=yes", "--I1=32768,8,64", "--D1=49152,12,64", "--LL=2097152,16,64",
              "--fair-sched=yes")  # fmt: skip
 WARM_UP, COUNTED = 4_000, 12_000
+# Behind a name: only in the plugin's own code.
+OWN = " in the plugin"
 # callgrind's names for what is shown.
 SHOWN = {
     "Ir": "instructions",
@@ -36,6 +44,8 @@ SHOWN = {
     "ILmr": "code, 2nd level",
     "DLmr": "reads, 2nd level",
     "DLmw": "writes, 2nd level",
+    "DLmr" + OWN: "reads of the plugin",
+    "DLmw" + OWN: "writes of the plugin",
 }
 
 
@@ -47,15 +57,31 @@ def point_selects(server, threads, events):
 
 
 def events_of(path):
-    text = path.read_text()
-    names = re.search(r"^events: (.*)$", text, re.M)[1].split()
-    counts = map(int, re.findall(r"^(?:totals|summary): (.*)$", text, re.M)[-1].split())
-    return dict(zip(names, counts))
+    """Events of the process, and of the plugin's own code: the name with OWN behind it."""
+    names, seen, objects = [], Counter(), {}
+    is_own = is_call = False
+    for line in path.read_text().splitlines():
+        if line.startswith("events: "):
+            names = line.split()[1:]
+        elif object_of := re.match(r"ob=\((\d+)\)(?: (.*))?|cob=\((\d+)\) (.*)", line):
+            number, name, called, called_name = object_of.groups()
+            objects |= {number: name} if name else {called: called_name} if called else {}
+            if number:
+                is_own = objects[number].endswith(("/tacho.so", "/server_audit.so", "/nothing.so"))
+        elif line.startswith("calls="):
+            is_call = True
+        elif re.match(r"[-+*\d]", line):
+            # The line behind `calls=` has the cost of the called function, which is elsewhere, too.
+            if not is_call:
+                for name, count in zip(names, line.split()[1:]):
+                    seen[name] += int(count)
+                    seen[name + OWN] += int(count) * is_own
+            is_call = False
+    return seen
 
 
-def count(variant, threads, template, plugins, work):
+def count(variant, threads, template, plugins, directory):
     """Events for each query, of the whole process."""
-    directory = work / variant
     directory.mkdir()
     shutil.copytree(template, directory / "data")
     server = measure.Server(directory, plugins, measure.VARIANTS[variant], CALLGRIND)
@@ -73,26 +99,42 @@ def count(variant, threads, template, plugins, work):
     return {name: (long[name] - short[name]) / COUNTED for name in SHOWN}
 
 
+def added(results, variant, name):
+    """What a variant adds, as a cell: the medians, and between which the runs are."""
+    seen = [result[name] for result in results[variant]]
+    sign, base = "", 0
+    if variant != "none":
+        sign, base = "+", statistics.median(result[name] for result in results["none"])
+    cell = f"{statistics.median(seen) - base:{sign},.1f}"
+    if len(seen) == 1:
+        return cell
+    return f"{cell} ({min(seen) - base:{sign},.0f} to {max(seen) - base:{sign},.0f})"
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--threads", type=int, default=64)
+    parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("variants", nargs="*", choices=[*measure.VARIANTS, []])
     arguments = parser.parse_args()
     os.environ["PATH"] += ":/usr/sbin"
-    variants = ["none", *(arguments.variants or ["nothing", "tacho", "server_audit"])]
-    results = {}
+    variants = ["none", *(arguments.variants or ["nothing", "tacho-paced-sealed", "server_audit"])]
+    results = {variant: [] for variant in variants}
     with tempfile.TemporaryDirectory(prefix="tacho-caches-") as work:
         work = Path(work)
         plugins, template = measure.prepare(work)
-        for variant in variants:
-            print(f"counting {variant} …", file=sys.stderr, flush=True)
-            results[variant] = count(variant, arguments.threads, template, plugins, work)
+        for run in range(arguments.runs):
+            for variant in variants:
+                print(f"counting {variant} …", file=sys.stderr, flush=True)
+                directory = work / f"{variant}-{run}"
+                seen = count(variant, arguments.threads, template, plugins, directory)
+                results[variant].append(seen)
+                shutil.rmtree(directory)
     print(f"for each query, {arguments.threads} connections, all threads of the server")
-    print(f"{'':20}" + "".join(f"{variant:>16}" for variant in variants))
+    print(f"{'':21}" + "".join(f"{variant:>30}" for variant in variants))
     for name, shown in SHOWN.items():
-        none = results["none"][name]
-        cells = [f"{none:,.1f}", *(f"{results[v][name] - none:+,.1f}" for v in variants[1:])]
-        print(f"{shown:20}" + "".join(f"{cell:>16}" for cell in cells))
+        cells = (added(results, variant, name) for variant in variants)
+        print(f"{shown:21}" + "".join(f"{cell:>30}" for cell in cells))
 
 
 if __name__ == "__main__":

@@ -39,6 +39,7 @@ VARIANTS = {
     "tacho": ["--plugin-load-add=tacho.so"],
     "tacho-paced": ["--plugin-load-add=tacho.so", "--tacho-signing-key-file=", "--tacho-digest=OFF",
                     "--tacho-flush-interval-ms=5000"],
+    "tacho-paced-sealed": ["--plugin-load-add=tacho.so", "--tacho-flush-interval-ms=5000"],
     "tacho-plain": ["--plugin-load-add=tacho.so", "--tacho-signing-key-file=", "--tacho-digest=OFF"],
     "tacho-skip": [
         "--plugin-load-add=tacho.so",
