@@ -131,10 +131,10 @@ def main():
                 results[variant].append(seen)
                 shutil.rmtree(directory)
     print(f"for each query, {arguments.threads} connections, all threads of the server")
-    print(f"{'':21}" + "".join(f"{variant:>30}" for variant in variants))
+    print(f"{'':21}" + "".join(f"{variant:>34}" for variant in variants))
     for name, shown in SHOWN.items():
         cells = (added(results, variant, name) for variant in variants)
-        print(f"{shown:21}" + "".join(f"{cell:>30}" for cell in cells))
+        print(f"{shown:21}" + "".join(f"{cell:>34}" for cell in cells))
 
 
 if __name__ == "__main__":
