@@ -7,13 +7,15 @@ use tacho_record::{Field, Record};
 
 use crate::place::Place;
 use crate::syslog::Body;
-use crate::{cef, csv, ecs, leef, ocsf, percona, size_bound, slow, syslog};
+use crate::{cef, csv, csv_full, ecs, leef, ocsf, percona, size_bound, slow, syslog};
 
 /// A format of the output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     /// MariaDB's server_audit, to a file.
     Csv,
+    /// All fields of the record as columns.
+    CsvFull,
     /// Percona's audit_log, `audit_log_format = JSON`.
     PerconaJson,
     /// Percona's audit_log, `audit_log_format = NEW`: XML elements.
@@ -45,6 +47,7 @@ impl Format {
     pub const fn place(self, field: Field) -> Place {
         match self {
             Self::Csv => csv::place(field),
+            Self::CsvFull => csv_full::place(field),
             Self::PerconaJson => percona::place(field),
             Self::PerconaNew | Self::PerconaOld => percona::place_in_xml(field),
             Self::Ocsf => ocsf::place(field),
@@ -66,6 +69,8 @@ pub struct Formatter {
     pub(crate) server_host: Vec<u8>,
     /// When the current file was begun, RFC 3339; part of Percona's record numbers.
     pub(crate) file_begun: [u8; TIME_BYTES],
+    /// Whether texts that a spreadsheet would take for formulas get a mark.
+    pub(crate) guards_formulas: bool,
     /// Default database of the last record of a slow log.
     pub(crate) slow_db: Vec<u8>,
     /// Memory for one line of our own format.
@@ -80,6 +85,7 @@ impl Formatter {
             body: Body::Json,
             server_host: server_host.as_bytes().to_vec(),
             file_begun: *TimeFormatter::utc().format(0),
+            guards_formulas: false,
             slow_db: Vec::new(),
             scratch: Vec::new(),
         }
@@ -91,12 +97,21 @@ impl Formatter {
         Self { body, ..self }
     }
 
+    /// Sets whether [`Format::CsvFull`] puts `'` before a text that a spreadsheet would take for a
+    /// formula; no effect on other formats.
+    #[must_use]
+    pub fn guarding_formulas(self, guards_formulas: bool) -> Self {
+        Self { guards_formulas, ..self }
+    }
+
     /// Appends the beginning of a file. `begun_us`: when it was begun, µs since 1970-01-01 UTC.
     pub fn begin(&mut self, out: &mut Vec<u8>, begun_us: i64, clock: &mut TimeFormatter) {
         self.file_begun = *clock.format(begun_us);
         self.slow_db.clear();
-        if let Format::PerconaNew | Format::PerconaOld = self.format {
-            percona::begin(out);
+        match self.format {
+            Format::PerconaNew | Format::PerconaOld => percona::begin(out),
+            Format::CsvFull => csv_full::begin(out),
+            _ => {}
         }
     }
 
@@ -105,6 +120,7 @@ impl Formatter {
     pub fn write(&mut self, out: &mut Vec<u8>, record: &Record, clock: &mut TimeFormatter) {
         match self.format {
             Format::Csv => csv::write(self, out, record, clock),
+            Format::CsvFull => csv_full::write(self, out, record, clock),
             Format::PerconaJson => percona::json::write(self, out, record, clock),
             Format::PerconaNew => percona::xml::write_new(self, out, record, clock),
             Format::PerconaOld => percona::xml::write_old(self, out, record, clock),

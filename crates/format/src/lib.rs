@@ -15,6 +15,7 @@
 
 mod cef;
 mod csv;
+mod csv_full;
 mod ecs;
 mod escape;
 mod formatter;

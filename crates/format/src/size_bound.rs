@@ -81,8 +81,9 @@ mod tests {
     use tacho_record::time::TimeFormatter;
     use tacho_record::{Attribute, EventKind, Outcome, TableAccess, TableUse};
 
-    const FORMATS: [Format; 9] = [
+    const FORMATS: [Format; 10] = [
         Format::Csv,
+        Format::CsvFull,
         Format::PerconaJson,
         Format::PerconaNew,
         Format::PerconaOld,

@@ -7,7 +7,7 @@ use tacho_format::{Format, Formatter};
 use tacho_record::OwnedRecord;
 use tacho_record::charset::Charset;
 use tacho_record::time::TimeFormatter;
-use tacho_record::{EventKind, Outcome, Record};
+use tacho_record::{EventKind, Field, Outcome, Record};
 
 use crate::arbitrary::record;
 
@@ -99,6 +99,37 @@ proptest! {
                 let inner = object.strip_prefix('\'').and_then(|rest| rest.strip_suffix('\''));
                 prop_assert_eq!(unescape(inner.expect("quotes")), sql_text(&record));
             }
+        }
+    }
+
+    #[test]
+    fn csv_full(record in record()) {
+        let text = text(Format::CsvFull, &record);
+        let (_header, rows) = text.split_once("\r\n").expect("a header");
+        let row = rows.strip_suffix("\r\n").expect("a line end");
+        let (mut cells, mut is_quoted) = (vec![String::new()], false);
+        for character in row.chars() {
+            match character {
+                '"' => is_quoted = !is_quoted,
+                ',' if !is_quoted => cells.push(String::new()),
+                _ => prop_assert!(is_quoted || character.is_ascii_graphic(), "{}", row),
+            }
+            if character != ',' || is_quoted {
+                cells.last_mut().unwrap().push(character);
+            }
+        }
+        prop_assert!(!is_quoted && cells.len() == Field::ALL.len(), "{}", row);
+        let cell = |field: Field| {
+            let cell = &cells[field as usize];
+            let inner = cell.strip_prefix('"').and_then(|cell| cell.strip_suffix('"'));
+            inner.map(|cell| cell.replace("\"\"", "\""))
+        };
+        let user = decoded(&record.user, Charset::UTF8MB4);
+        prop_assert_eq!(cell(Field::user).unwrap_or_default(), user);
+        prop_assert_eq!(cell(Field::sql), record.sql.as_ref().map(|_| sql_text(&record)));
+        if let Some(tables) = cell(Field::tables) {
+            let tables: serde_json::Value = serde_json::from_str(&tables).expect("JSON");
+            prop_assert_eq!(tables.as_array().map(Vec::len), Some(record.tables.len()));
         }
     }
 

@@ -5,8 +5,9 @@ use tacho_format::{Format, Formatter, Place};
 use tacho_record::time::TimeFormatter;
 use tacho_record::{EventKind, Field, Kind, Line, OwnedRecord};
 
-const FORMATS: [Format; 10] = [
+const FORMATS: [Format; 11] = [
     Format::Csv,
+    Format::CsvFull,
     Format::PerconaJson,
     Format::PerconaNew,
     Format::PerconaOld,
