@@ -10,8 +10,13 @@ use tacho_logdir::read::{Lines, ReadError, Request, Sink, Window, read};
 /// When the last line of a log happened, µs since 1970-01-01 UTC. `None`: there is none that can be
 /// read.
 pub fn time_us(directory: &Path) -> Option<i64> {
-    let lines = Lines::Last(1);
-    let request = Request { from: None, lines, window: Window::default(), follow: false };
+    let request = Request {
+        from: None,
+        lines: Lines::Last(1),
+        newest_first: false,
+        window: Window::default(),
+        follow: false,
+    };
     let mut last = Last(None);
     let input = Input::of(directory).ok()?;
     read(input, &request, &Access::default(), &mut last).ok()?;
@@ -40,21 +45,7 @@ impl Sink for Last {
         Ok(())
     }
 
-    fn flush(&mut self) -> Result<(), ReadError> {
-        Ok(())
-    }
-
     fn problem(&mut self, _: &Path, _: &str) {}
 
     fn note(&mut self, _: &str) {}
-
-    fn out_of_room(&mut self, _: &Path, _: usize) {}
-
-    fn scanned(&mut self, _: u64) -> Result<bool, ReadError> {
-        Ok(true)
-    }
-
-    fn stopped(&self) -> bool {
-        false
-    }
 }

@@ -80,10 +80,6 @@ impl Sink for Collected {
         panic!("{}: out of room", path.display())
     }
 
-    fn scanned(&mut self, _: u64) -> Result<bool, ReadError> {
-        Ok(true)
-    }
-
     fn stopped(&self) -> bool {
         self.is_over
     }
@@ -108,6 +104,7 @@ fn collect(directory: &Path, request: &Request<'_>, mut sink: Collected) -> Coll
 const ALL: Request<'static> = Request {
     from: None,
     lines: Lines::All,
+    newest_first: false,
     window: Window { since: None, until: None },
     follow: false,
 };
@@ -119,6 +116,25 @@ fn lines_come_in_the_order_of_the_log() {
     assert_eq!(seqs(&ALL), [1, 2, 3, 4, 5, 6]);
     assert_eq!(seqs(&Request { lines: Lines::Last(4), ..ALL }), [3, 4, 5, 6]);
     assert_eq!(seqs(&Request { from: Some(TWO), ..ALL }), [4, 5, 6]);
+}
+
+#[test]
+fn the_newest_lines_come_first_if_the_request_says_so() {
+    let log = log();
+    let newest_first = Request { newest_first: true, ..ALL };
+    let seqs = |request: &Request<'_>| collect(log.path(), request, Collected::default()).seqs;
+    let check = || {
+        assert_eq!(seqs(&newest_first), [6, 5, 4, 3, 2, 1]);
+        let last = |count| seqs(&Request { lines: Lines::Last(count), ..newest_first });
+        assert_eq!(last(4), [6, 5, 4, 3]);
+        assert_eq!((last(0), last(9).len()), (vec![], 6));
+        assert_eq!(seqs(&Request { from: Some(TWO), ..newest_first }), [6, 5, 4]);
+    };
+    // The older file is compressed, and can only be read from its start.
+    check();
+    fs::remove_file(log.path().join(format!("{ONE}.jsonl.zst"))).expect("removes");
+    fs::write(log.path().join(format!("{ONE}.jsonl")), text(1..=3)).expect("writes");
+    check();
 }
 
 #[test]

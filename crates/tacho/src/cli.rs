@@ -7,6 +7,7 @@ mod consistency;
 mod convert;
 pub mod duration;
 mod enrich;
+mod fields;
 mod filter;
 pub mod log;
 pub mod number;
@@ -32,7 +33,7 @@ use crate::say;
 pub use arena::{ArenaArgs, Overflow, RecorderArgs, RecoverArgs};
 pub use capture::CaptureArgs;
 pub use convert::{ConvertArgs, LogArgs, SendArgs, SlowlogArgs, SyslogBody, Target};
-pub use filter::{FilterArgs, Run};
+pub use filter::{Condition, Criterion, FilterArgs};
 pub use log::IdentityArgs;
 pub use report::ReportFormat;
 pub use ship::ShipArgs;
@@ -133,7 +134,8 @@ mod tests {
     fn filters_take_lists_and_repetition() {
         let cli = Cli::parse_from(["tacho", "tail", "--user", "a,b", "--user", "c", "-n", "all"]);
         let Command::Tail(args) = cli.command else { panic!("another command") };
-        assert_eq!(args.filter.user, ["a", "b", "c"]);
+        let [user] = &args.read.filter.fields.0[..] else { panic!("several conditions") };
+        assert_eq!((user.by, user.is_not, user.values.len()), (Criterion::User, false, 3));
         assert_eq!(args.lines, Some(Lines::All));
     }
 

@@ -13,6 +13,7 @@ mod cli;
 mod convert;
 mod digest;
 mod filter;
+mod joined;
 mod line_limit;
 mod login;
 mod manual;

@@ -4,9 +4,16 @@
 use std::borrow::Cow;
 
 use jiff::Timestamp;
+use tacho_record::json::write_line;
 use tacho_record::line::members::Members;
 use tacho_record::line::{LineValue, Touched};
-use tacho_record::{Field, Line};
+use tacho_record::time::TimeFormatter;
+use tacho_record::{Field, Line, OwnedRecord};
+
+/// The member `tables` of a line is not an array of tables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`tables` is not an array of tables")]
+pub struct NotTables;
 
 /// A line that was read.
 pub trait View {
@@ -20,7 +27,15 @@ pub trait View {
     fn number(&self, field: Field) -> Option<u64>;
 
     /// Calls `take` with the tables that it uses.
-    fn tables(&self, take: &mut dyn FnMut(&[Touched]));
+    ///
+    /// # Errors
+    /// They cannot be read: the line is broken. A line that was parsed completely never is.
+    fn tables(&self, take: &mut dyn FnMut(&[Touched])) -> Result<(), NotTables>;
+
+    /// Whether a name of its tables may contain a text. It costs less than [`View::tables`].
+    fn tables_may_have(&self, _text: &str) -> bool {
+        true
+    }
 }
 
 impl View for Line<'_> {
@@ -42,23 +57,23 @@ impl View for Line<'_> {
         }
     }
 
-    fn tables(&self, take: &mut dyn FnMut(&[Touched])) {
+    fn tables(&self, take: &mut dyn FnMut(&[Touched])) -> Result<(), NotTables> {
         take(&self.tables);
+        Ok(())
     }
 }
 
-/// A line of which some members were read, and its tables if they were wanted.
+/// A line of which some members were read.
 pub struct Partial<'r, 'a> {
     members: Members<'r, 'a>,
     ts: Timestamp,
-    tables: Vec<Touched<'a>>,
 }
 
 impl<'r, 'a> Partial<'r, 'a> {
-    /// `None`: a member is not what it should be, so that the whole line must be parsed.
+    /// `None`: the time is not one, so that the whole line must be parsed.
     pub fn of(members: Members<'r, 'a>) -> Option<Self> {
         let ts = Timestamp::from_microsecond(members.ts_us()).ok()?;
-        Some(Self { members, ts, tables: members.tables().ok()? })
+        Some(Self { members, ts })
     }
 }
 
@@ -75,7 +90,22 @@ impl View for Partial<'_, '_> {
         self.members.number(field)
     }
 
-    fn tables(&self, take: &mut dyn FnMut(&[Touched])) {
-        take(&self.tables);
+    /// They are parsed only now: most lines are decided by other members.
+    fn tables(&self, take: &mut dyn FnMut(&[Touched])) -> Result<(), NotTables> {
+        take(&self.members.tables().map_err(|_| NotTables)?);
+        Ok(())
     }
+
+    fn tables_may_have(&self, text: &str) -> bool {
+        // Only an escape can have the text in another form.
+        let json = self.members.json(Field::tables);
+        json.is_some_and(|json| json.contains(text) || json.contains('\\'))
+    }
+}
+
+/// Calls `take` with the line of a record.
+pub fn with_line<T>(record: &OwnedRecord, take: impl FnOnce(&Line<'_>) -> T) -> T {
+    let mut bytes = Vec::new();
+    record.with(|record| write_line(&mut bytes, record, &mut TimeFormatter::utc()));
+    take(&Line::parse(&bytes).expect("the library reads what it writes"))
 }

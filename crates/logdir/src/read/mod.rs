@@ -53,7 +53,7 @@ use files::{Input, LogFile, STDIN};
 use follow::Follower;
 use newest::open_newest;
 pub use request::{Lines, ReadError, Request, Sink, Window};
-use scan::Scan;
+use scan::{Scan, Wanted};
 
 /// Passes the lines of an input to `sink`: existing ones, and with `follow` also new ones, until
 /// the sink stops it.
@@ -67,13 +67,14 @@ pub fn read<S: Sink>(
     sink: &mut S,
 ) -> Result<(), S::Error> {
     let mut refused = BTreeSet::new();
+    let wanted = Wanted { lines: request.lines, newest_first: request.newest_first };
     if let Input::Stream(path) = &place {
         let mut input: Box<dyn BufRead> = if path == Path::new(STDIN) {
             Box::new(io::stdin().lock())
         } else {
             Box::new(BufReader::new(File::open(path).map_err(ReadError::of(path))?))
         };
-        return scan::stream(path, &mut input, request.lines, access.line_bytes_max, sink);
+        return scan::stream(path, &mut input, wanted, access.line_bytes_max, sink);
     }
     let files = files_of(&place, request.follow, &mut refused, sink)?;
     // The newest file is opened first and its length read once: lines up to that are scanned, later
@@ -85,7 +86,7 @@ pub fn read<S: Sink>(
     }
     let older = request.from.map_or(0, |from| files.partition_point(|file| *file.stem < *from));
     let scan = Scan { files: &files[older..], newest: newest.as_ref(), access };
-    scan.run(request.lines, request.window, sink)?;
+    scan.run(wanted, request.window, sink)?;
     sink.flush()?;
     if request.follow {
         Follower::new(place, &files, refused, newest, access).run(sink)?;

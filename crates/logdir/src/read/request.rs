@@ -70,6 +70,8 @@ pub struct Request<'a> {
     pub from: Option<&'a str>,
     /// Which existing lines.
     pub lines: Lines,
+    /// Whether the newest of them is shown first.
+    pub newest_first: bool,
     /// Only parts of files that can have lines of this range are read. The sink must check the time
     /// of each line.
     pub window: Window,
@@ -78,6 +80,9 @@ pub struct Request<'a> {
 }
 
 /// Receives the lines of a log.
+///
+/// Methods that only some receivers need have a default: a receiver that takes its lines in
+/// [`Sink::wants`] wants none, so it needs no [`Sink::show`].
 pub trait Sink {
     /// Why it cannot receive more.
     type Error: From<ReadError>;
@@ -85,17 +90,21 @@ pub trait Sink {
     /// Whether a line is wanted. The reader chooses the order of calls, and may pass a broken line.
     fn wants(&mut self, path: &Path, line: Placed<'_>) -> bool;
 
-    /// Receives a wanted line, in the order of the log.
+    /// Receives a wanted line, in the order of the request.
     ///
     /// # Errors
     /// The reading ends with the error.
-    fn show(&mut self, bytes: &[u8]) -> Result<(), Self::Error>;
+    fn show(&mut self, _bytes: &[u8]) -> Result<(), Self::Error> {
+        Ok(())
+    }
 
     /// The reader pauses, or is done.
     ///
     /// # Errors
     /// The reading ends with the error.
-    fn flush(&mut self) -> Result<(), Self::Error>;
+    fn flush(&mut self) -> Result<(), Self::Error> {
+        Ok(())
+    }
 
     /// A problem with a file. The reading continues.
     fn problem(&mut self, path: &Path, reason: &str);
@@ -104,7 +113,7 @@ pub trait Sink {
     fn note(&mut self, text: &str);
 
     /// Wanted lines are left out, because the newer ones use this many bytes.
-    fn out_of_room(&mut self, path: &Path, bytes_max: usize);
+    fn out_of_room(&mut self, _path: &Path, _bytes_max: usize) {}
 
     /// This many more bytes will be read.
     fn expect(&mut self, _bytes: u64) {}
@@ -113,10 +122,14 @@ pub trait Sink {
     ///
     /// # Errors
     /// The reading ends with the error.
-    fn scanned(&mut self, bytes: u64) -> Result<bool, Self::Error>;
+    fn scanned(&mut self, _bytes: u64) -> Result<bool, Self::Error> {
+        Ok(true)
+    }
 
     /// Whether to stop.
-    fn stopped(&self) -> bool;
+    fn stopped(&self) -> bool {
+        false
+    }
 
     /// Whether it must know the newest run of the server before the first line.
     fn wants_last_run(&self) -> bool {

@@ -24,6 +24,15 @@ fn run_of(line: Placed) -> Option<u64> {
     Line::parse(line.bytes).ok().and_then(|line| line.run)
 }
 
+/// Which existing lines are shown, and in which order.
+#[derive(Clone, Copy)]
+pub struct Wanted {
+    /// Which.
+    pub lines: Lines,
+    /// Whether the newest one is shown first.
+    pub newest_first: bool,
+}
+
 /// The files of a log, and how to read them.
 pub struct Scan<'a> {
     /// Oldest first.
@@ -39,17 +48,23 @@ impl<'a> Scan<'a> {
     ///
     /// # Errors
     /// The sink failed. Files that cannot be read are reported and skipped.
-    pub fn run<S: Sink>(&self, lines: Lines, window: Window, sink: &mut S) -> Result<(), S::Error> {
-        if lines == Lines::Last(0) {
+    pub fn run<S: Sink>(
+        &self,
+        wanted: Wanted,
+        window: Window,
+        sink: &mut S,
+    ) -> Result<(), S::Error> {
+        if wanted.lines == Lines::Last(0) {
             return Ok(());
         }
         let parts = self.parts(window, sink);
         for part in &parts {
             sink.expect(part.bytes());
         }
-        match lines {
+        match wanted.lines {
+            Lines::All if wanted.newest_first => self.show_backward(&parts, sink)?,
             Lines::All => parts.iter().try_for_each(|part| self.show_part(part, sink))?,
-            Lines::Last(count) => self.show_last(&parts, count, sink)?,
+            Lines::Last(count) => self.show_last(&parts, (count, wanted.newest_first), sink)?,
         }
         sink.flush()
     }
@@ -137,10 +152,41 @@ impl<'a> Scan<'a> {
         }
     }
 
+    /// Shows all wanted lines, newest first. Those of a packed file are kept in memory until it was
+    /// read.
+    fn show_backward<S: Sink>(&self, parts: &[Part], sink: &mut S) -> Result<(), S::Error> {
+        for part in parts.iter().rev() {
+            if sink.stopped() {
+                break;
+            }
+            match self.open(part.file, sink) {
+                None => {}
+                Some(OpenedFile::Packed(path, lines)) => {
+                    let mut kept = Kept::new(self.access.line_bytes_max);
+                    let mut all = VecDeque::new();
+                    packed(&path, lines, sink, |line, _| {
+                        kept.push(&mut all, line, usize::MAX);
+                        Ok(())
+                    })?;
+                    kept.report(&path, sink);
+                    all.iter().rev().try_for_each(|line| sink.show(line))?;
+                }
+                Some(OpenedFile::Plain(file, length)) => {
+                    let range = part.start..part.end.unwrap_or(length);
+                    let lines = Backward::new(&file, range, self.access.line_bytes_max);
+                    let path = &part.file.path;
+                    let answer = show_plain_backward(lines, path, sink)?;
+                    reported(answer, path, sink);
+                }
+            }
+        }
+        Ok(())
+    }
+
     fn show_last<S: Sink>(
         &self,
         parts: &[Part],
-        count: usize,
+        (count, is_newest_first): (usize, bool),
         sink: &mut S,
     ) -> Result<(), S::Error> {
         let mut newest_first: Vec<Vec<u8>> = Vec::new();
@@ -173,10 +219,11 @@ impl<'a> Scan<'a> {
         // Lines that did not fit may have been older than the requested ones.
         kept.is_full &= newest_first.len() < count;
         kept.report(parts.first().map_or(Path::new(""), |part| &part.file.path), sink);
-        for line in newest_first.iter().rev() {
-            sink.show(line)?;
+        if is_newest_first {
+            newest_first.iter().try_for_each(|line| sink.show(line))
+        } else {
+            newest_first.iter().rev().try_for_each(|line| sink.show(line))
         }
-        Ok(())
     }
 }
 
@@ -227,6 +274,27 @@ fn show_plain<S: Sink>(
         sink.show(rest.bytes)?;
     }
     Ok(Ok(()))
+}
+
+fn show_plain_backward<S: Sink>(
+    mut lines: Backward<'_>,
+    path: &Path,
+    sink: &mut S,
+) -> Result<io::Result<()>, S::Error> {
+    loop {
+        match lines.next_line() {
+            Ok(Some(line)) => {
+                if sink.wants(path, line) {
+                    sink.show(line.bytes)?;
+                }
+                if !sink.scanned(line.bytes.len() as u64 + 1)? {
+                    return Ok(Ok(()));
+                }
+            }
+            Ok(None) => return Ok(Ok(())),
+            Err(error) => return Ok(Err(error)),
+        }
+    }
 }
 
 /// Takes wanted lines from the end, up to `count`.
@@ -290,12 +358,18 @@ pub fn packed<S: Sink>(
 pub fn stream<S: Sink>(
     path: &Path,
     input: &mut dyn BufRead,
-    lines: Lines,
+    wanted: Wanted,
     line_bytes_max: usize,
     sink: &mut S,
 ) -> Result<(), S::Error> {
     let mut last = VecDeque::new();
     let mut kept = Kept::new(line_bytes_max);
+    // `None`: each is shown at once.
+    let kept_max = match wanted.lines {
+        Lines::All if wanted.newest_first => Some(usize::MAX),
+        Lines::All => None,
+        Lines::Last(count) => Some(count),
+    };
     let mut offset = 0;
     let mut line = Vec::new();
     loop {
@@ -307,17 +381,19 @@ pub fn stream<S: Sink>(
         let bytes = line.strip_suffix(b"\n").unwrap_or(&line);
         let is_too_long = length.is_too_long;
         if sink.wants(path, Placed { offset, bytes, is_too_long }) {
-            match lines {
-                Lines::All => sink.show(bytes)?,
-                Lines::Last(count) => kept.push(&mut last, bytes, count),
+            match kept_max {
+                None => sink.show(bytes)?,
+                Some(count) => kept.push(&mut last, bytes, count),
             }
         }
         offset += length.bytes;
     }
-    kept.is_full &= matches!(lines, Lines::Last(count) if last.len() < count);
+    kept.is_full &= kept_max.is_some_and(|count| last.len() < count);
     kept.report(path, sink);
-    for bytes in &last {
-        sink.show(bytes)?;
+    if wanted.newest_first {
+        last.iter().rev().try_for_each(|bytes| sink.show(bytes))?;
+    } else {
+        last.iter().try_for_each(|bytes| sink.show(bytes))?;
     }
     sink.flush()
 }

@@ -21,10 +21,6 @@ impl Sink for Kept {
         panic!("no line was wanted")
     }
 
-    fn flush(&mut self) -> Result<(), ReadError> {
-        Ok(())
-    }
-
     fn problem(&mut self, path: &Path, reason: &str) {
         panic!("{}: {reason}", path.display())
     }
@@ -35,13 +31,5 @@ impl Sink for Kept {
 
     fn out_of_room(&mut self, path: &Path, _: usize) {
         panic!("{}: out of room", path.display())
-    }
-
-    fn scanned(&mut self, _: u64) -> Result<bool, ReadError> {
-        Ok(true)
-    }
-
-    fn stopped(&self) -> bool {
-        false
     }
 }

@@ -8,10 +8,11 @@ use clap::builder::ValueParser;
 use clap::{Arg, ArgAction, Command, CommandFactory as _, Parser as _};
 
 use super::old::{self, New};
-use super::{Cli, duration, size};
+use super::{Cli, Criterion, duration, size};
 
 /// Names of values. Each says what kind of value it is, so the list is closed.
 const VALUE_NAMES: &[&str] = &[
+    "A-B",
     "AFTER",
     "BEFORE",
     "CHECK",
@@ -19,6 +20,7 @@ const VALUE_NAMES: &[&str] = &[
     "COLUMNS",
     "COMMAND",
     "DB",
+    "DB.TABLE",
     "DIR",
     "DIR|BUNDLE",
     "DIR|FILE",
@@ -62,7 +64,7 @@ const VALUE_NAMES: &[&str] = &[
 
 /// The order of the options that commands share.
 const SHARED: &[&str] =
-    &["output", "format", "since", "until", "follow", "identity", "max-line-size", "utc"];
+    &["output", "format", "follow", "since", "until", "identity", "max-line-size", "utc"];
 
 /// All options of a login.
 const LOGIN: &[&str] =
@@ -186,7 +188,7 @@ fn durations_and_sizes_have_one_parser_each() {
             assert!(!is_size || size::bytes(default).is_some(), "{what}");
         }
     }
-    assert_eq!(counts, (10, 17), "durations and sizes");
+    assert_eq!(counts, (20, 17), "durations and sizes");
     assert!(Cli::try_parse_from(["tacho", "pmp", "--duration", "10 parsecs"]).is_err());
     assert_eq!(duration::any("10s"), Ok(Duration::from_secs(10)));
 }
@@ -213,6 +215,24 @@ fn shared_options_have_one_order() {
             .collect();
         assert!(places.len() >= 2, "{name}");
         assert!(places.is_sorted(), "{name}: {places:?} of {SHARED:?}");
+    }
+}
+
+/// Every command that reads a log and shows what is in it has all filters.
+#[test]
+fn filters_are_the_same_everywhere() {
+    let views = ["logins", "errors", "ddl", "grants", "slow", "sessions"];
+    let mut names: Vec<String> =
+        ["tail", "report", "convert", "slowlog", "digest"].map(str::to_owned).into();
+    names.extend(views.map(|view| format!("report {view}")));
+    for name in names {
+        let (_, command) = commands().into_iter().find(|(found, _)| *found == name).expect(&name);
+        let has = |long: &str| command.get_arguments().any(|arg| arg.get_long() == Some(long));
+        let by_field = Criterion::ALL.iter().flat_map(|by| [by.option(false), by.option(true)]);
+        let others = ["since", "until", "identity", "min-time", "min-rows", "seq"];
+        for option in by_field.chain(others) {
+            assert!(has(option), "{name} has no --{option}");
+        }
     }
 }
 

@@ -7,39 +7,31 @@ use clap::{Args, ValueEnum};
 use tacho_ship::syslog::Destination;
 
 use super::duration;
-use super::log::{FollowArgs, IdentityArgs, LogSources, OutputFile, TimeRange};
-use crate::line_limit::LimitArgs;
+use super::log::{FollowArgs, LogSources, OutputFile, ReadArgs, ZoneArgs};
 
 /// How the log is read by commands that convert it.
 #[derive(Args, Debug)]
 pub struct LogArgs {
-    /// Times; WHEN as in `tacho tail`.
-    #[command(flatten)]
-    pub range: TimeRange,
-
     /// New lines.
     #[command(flatten)]
     pub follow: FollowArgs,
 
-    /// Encrypted files.
+    /// Which lines; WHEN and filters as in `tacho tail`.
     #[command(flatten)]
-    pub identity: IdentityArgs,
+    pub read: ReadArgs,
 
-    /// Long lines.
+    /// Times of the result.
     #[command(flatten)]
-    pub limit: LimitArgs,
-
-    /// Write times in UTC instead of local time
-    #[arg(long)]
-    pub utc: bool,
+    pub zone: ZoneArgs,
 }
 
 /// Shown at the end of `tacho convert --help`.
 const CONVERT_NOTES: &str = "\
-WHEN is described in `tacho tail --help`.
+WHEN and filters are described in `tacho tail --help`.
 
 A long statement has two lines in the log, `running` and its end. The result has one, at the end;
-with --follow, it appears when the statement ends. Fields that the format has no name for are
+with --follow, it appears when the statement ends. Filters apply to that one, but with `--format
+syslog` to each line. Fields that the format has no name for are
 written as extensions: docs/specs/formats.md has a table for each format.
 
 Bytes that are not text, which the log keeps in base64, become U+FFFD. The log itself is the exact
@@ -75,6 +67,10 @@ pub struct ConvertArgs {
     /// Name of the server's machine, in formats that have one [default: this machine's]
     #[arg(long, value_name = "NAME")]
     pub server_host: Option<String>,
+
+    /// With `--format csv-full`: put ' before texts that a spreadsheet would execute as formulas
+    #[arg(long)]
+    pub guard_formulas: bool,
 
     /// Body of a message of `--format syslog`
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t)]
@@ -141,6 +137,8 @@ pub enum SyslogBody {
 pub enum Target {
     /// Comma-separated lines of MariaDB's server_audit
     Csv,
+    /// All fields of the log as columns with a header (RFC 4180)
+    CsvFull,
     /// Percona audit_log, JSON
     PerconaJson,
     /// Percona audit_log, new XML: elements
@@ -163,9 +161,10 @@ pub enum Target {
 const SLOWLOG_NOTES: &str = "\
 For example
   tacho slowlog --since today | pt-query-digest
-  tacho slowlog --min-query-time 1s -o slow.log && mariadb-dumpslow slow.log
+  tacho slowlog --min-time 1s -o slow.log && mariadb-dumpslow slow.log
 
-WHEN is described in `tacho tail --help`.
+WHEN and filters are described in `tacho tail --help`. A statement with two lines in the log is
+filtered as one.
 
 The result has all statements that have ended, including those in stored programs, but not commands
 such as Ping. Statements without a query time are left out; stderr has their number.
@@ -187,8 +186,4 @@ pub struct SlowlogArgs {
     /// How it is read.
     #[command(flatten)]
     pub log: LogArgs,
-
-    /// Only statements that took at least this long
-    #[arg(long, value_name = duration::NAME, default_value = "0s", value_parser = duration::any)]
-    pub min_query_time: Duration,
 }

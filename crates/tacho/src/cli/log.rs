@@ -6,11 +6,16 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use jiff::Zoned;
+use jiff::tz::TimeZone;
 use tacho_logdir::read::content::Identities;
 use tacho_logdir::read::files::{Input, STDIN};
+use tacho_record::time::TimeFormatter;
 
-use crate::problem;
+use super::filter::FilterArgs;
+use crate::line_limit::LimitArgs;
 use crate::tail::TailError;
+use crate::{problem, say};
 
 /// The environment variable that names the log directory.
 const VARIABLE: &str = "TACHO_LOG_DIR";
@@ -49,25 +54,6 @@ impl LogOrBundle {
     }
 }
 
-/// A log, for commands that read one at a time.
-#[derive(Args, Debug)]
-pub struct LogSource {
-    /// Log directory, log file, or `-` for stdin [default: $TACHO_LOG_DIR, then
-    /// /var/lib/mysql/tacho]
-    #[arg(value_name = "DIR|FILE")]
-    path: Option<PathBuf>,
-}
-
-impl LogSource {
-    /// Finds the log.
-    ///
-    /// # Errors
-    /// The path does not exist or cannot be read.
-    pub fn find(&self) -> Result<Input, TailError> {
-        LogPath::find(self.path.as_deref()).place()
-    }
-}
-
 /// Logs, for commands that read one after the other.
 #[derive(Args, Debug)]
 pub struct LogSources {
@@ -85,9 +71,17 @@ impl LogSources {
     pub fn find(&self) -> Result<Vec<Input>, TailError> {
         match &self.paths[..] {
             [] => Ok(vec![LogPath::find(None).place()?]),
-            paths => paths.iter().map(|path| LogPath::find(Some(path)).place()).collect(),
+            paths => find_all(paths),
         }
     }
+}
+
+/// Finds logs that were named.
+///
+/// # Errors
+/// A path does not exist or cannot be read.
+pub fn find_all(paths: &[PathBuf]) -> Result<Vec<Input>, TailError> {
+    paths.iter().map(|path| LogPath::find(Some(path)).place()).collect()
 }
 
 /// The path of a log, and its origin.
@@ -148,6 +142,46 @@ pub struct TimeRange {
     /// Only lines before this time
     #[arg(long, value_name = "WHEN")]
     pub until: Option<String>,
+}
+
+/// Which lines of a log a command reads, and how.
+#[derive(Args, Debug)]
+pub struct ReadArgs {
+    /// Times.
+    #[command(flatten)]
+    pub range: TimeRange,
+
+    /// Encrypted files.
+    #[command(flatten)]
+    pub identity: IdentityArgs,
+
+    /// Long lines.
+    #[command(flatten)]
+    pub limit: LimitArgs,
+
+    /// Which lines.
+    #[command(flatten)]
+    pub filter: FilterArgs,
+}
+
+/// The zone of the times in the result.
+#[derive(Args, Clone, Copy, Debug)]
+pub struct ZoneArgs {
+    /// Write times in UTC instead of local time
+    #[arg(long)]
+    utc: bool,
+}
+
+impl ZoneArgs {
+    /// The zone; `now` has the reader's.
+    pub fn zone(self, now: &Zoned) -> TimeZone {
+        if self.utc { TimeZone::UTC } else { now.time_zone().clone() }
+    }
+
+    /// A clock that writes times in it.
+    pub fn clock(self) -> TimeFormatter {
+        if self.utc { TimeFormatter::utc() } else { say::clock() }
+    }
 }
 
 /// Whether a command waits for new lines.

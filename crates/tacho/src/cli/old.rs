@@ -46,7 +46,8 @@ pub const RENAMED: &[Renamed] = &[
     renamed("convert", "--max-line-bytes", New::Option("--max-line-size")),
     renamed("slowlog", "--out", New::Option("--output")),
     renamed("slowlog", "--max-line-bytes", New::Option("--max-line-size")),
-    renamed("slowlog", "--min-query-time-us", New::Unit("--min-query-time", "us")),
+    renamed("slowlog", "--min-query-time", New::Option("--min-time")),
+    renamed("slowlog", "--min-query-time-us", New::Unit("--min-time", "us")),
     renamed("verify", "--json", New::Value("--format", "json")),
     renamed("keygen", "--out", New::Option("--output")),
     renamed("recorder", "--attach", New::Argument("DIR")),
@@ -189,8 +190,8 @@ mod tests {
             ),
             (
                 "tacho slowlog --min-query-time-us 5",
-                "tacho slowlog --min-query-time=5us",
-                "--min-query-time-us is now --min-query-time, with a unit: --min-query-time 5us",
+                "tacho slowlog --min-time=5us",
+                "--min-query-time-us is now --min-time, with a unit: --min-time 5us",
             ),
             (
                 "tacho pmp diff a b --svg c",

@@ -2,17 +2,18 @@
 
 use std::io::{self, Write};
 
-use tacho_format::join::{HELD_BYTES_MAX, Joiner};
 use tacho_format::{Format, Formatter};
 use tacho_record::OwnedRecord;
 use tacho_record::time::TimeFormatter;
 use tacho_record::{EventKind, Outcome};
 
+use crate::filter::Filter;
+use crate::joined::Joined;
 use crate::say;
 
 /// Converts the records of one log, in its order.
 pub struct Converter {
-    joiner: Option<Joiner>,
+    joined: Option<Joined>,
     sink: Sink,
 }
 
@@ -21,7 +22,6 @@ struct Sink {
     format: Format,
     formatter: Formatter,
     clock: TimeFormatter,
-    min_query_time_us: u64,
     has_begun: bool,
     buffer: Vec<u8>,
     left_out: LeftOut,
@@ -35,20 +35,14 @@ struct LeftOut {
 }
 
 impl Converter {
-    /// Statements that took less than `min_query_time_us` are left out of a slow log.
-    pub fn new(
-        format: Format,
-        formatter: Formatter,
-        clock: TimeFormatter,
-        min_query_time_us: u64,
-    ) -> Self {
+    /// Of a format.
+    pub fn new(format: Format, formatter: Formatter, clock: TimeFormatter) -> Self {
         Self {
-            joiner: (!format.knows_running()).then(|| Joiner::new(HELD_BYTES_MAX)),
+            joined: (!format.knows_running()).then(Joined::default),
             sink: Sink {
                 format,
                 formatter,
                 clock,
-                min_query_time_us,
                 has_begun: false,
                 buffer: Vec::new(),
                 left_out: LeftOut::default(),
@@ -56,14 +50,24 @@ impl Converter {
         }
     }
 
-    /// Takes a record; writes what is whole now.
+    /// Whether lines of one statement become one record.
+    pub fn joins(&self) -> bool {
+        self.joined.is_some()
+    }
+
+    /// Takes a record; writes what is whole now and passes the filter.
     ///
     /// # Errors
     /// The output cannot be written.
-    pub fn take(&mut self, record: OwnedRecord, out: &mut impl Write) -> io::Result<()> {
-        let Self { joiner, sink } = self;
-        match joiner {
-            Some(joiner) => joiner.push(record, |record| sink.write(record, out)),
+    pub fn take(
+        &mut self,
+        record: OwnedRecord,
+        filter: &Filter,
+        out: &mut impl Write,
+    ) -> io::Result<()> {
+        let Self { joined, sink } = self;
+        match joined {
+            Some(joined) => joined.push(record, filter, |record| sink.write(record, out)),
             None => sink.write(&record, out),
         }
     }
@@ -72,10 +76,10 @@ impl Converter {
     ///
     /// # Errors
     /// The output cannot be written.
-    pub fn finish(&mut self, out: &mut impl Write) -> io::Result<()> {
-        let Self { joiner, sink } = self;
-        if let Some(joiner) = joiner {
-            joiner.finish(|record| sink.write(record, out))?;
+    pub fn finish(&mut self, filter: &Filter, out: &mut impl Write) -> io::Result<()> {
+        let Self { joined, sink } = self;
+        if let Some(joined) = joined {
+            joined.finish(filter, |record| sink.write(record, out))?;
         }
         sink.finish(out)
     }
@@ -117,9 +121,7 @@ impl Sink {
         let has_ended = matches!(record.outcome, Some(Outcome::Ok | Outcome::Error));
         match (record.event, record.query_time_us) {
             (Some(EventKind::Lost), _) => self.left_out.lost_lines += 1,
-            (Some(EventKind::Statement), Some(time_us)) if has_ended => {
-                return time_us >= self.min_query_time_us;
-            }
+            (Some(EventKind::Statement), Some(_)) if has_ended => return true,
             (Some(EventKind::Statement), _) if record.sql.is_some() => {
                 self.left_out.without_time += 1;
             }

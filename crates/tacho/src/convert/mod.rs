@@ -26,6 +26,7 @@ use tacho_ship::tls::{Tls, TlsError, TlsOptions};
 
 use crate::cli::log::{LogSources, OutputFile};
 use crate::cli::{ConvertArgs, LogArgs, SendArgs, SlowlogArgs, SyslogBody, Target};
+use crate::filter::Filter;
 use crate::scan::Scan;
 use crate::tail::{self, TailError, Verdict, since};
 use crate::{say, signals};
@@ -38,12 +39,12 @@ pub enum ConvertError {
     /// The log cannot be read or the result not be written.
     #[error(transparent)]
     Log(#[from] TailError),
-    /// Only one log can be followed.
-    #[error("--follow reads one log directory or file; remove the others")]
-    FollowSeveral,
     /// Only messages can be sent.
     #[error("--send and --syslog-body need --format syslog")]
     SendFormat,
+    /// Other formats have no cells.
+    #[error("--guard-formulas needs --format csv-full")]
+    GuardFormat,
     /// Options of TLS without TLS.
     #[error("--tls-ca, --tls-cert, --tls-key and --tls-server-name need --send tls://HOST:PORT")]
     TlsOptions,
@@ -104,6 +105,7 @@ impl ConvertError {
 pub fn run(args: &ConvertArgs) -> Result<Verdict, ConvertError> {
     let format = match args.format {
         Target::Csv => Format::Csv,
+        Target::CsvFull => Format::CsvFull,
         Target::PerconaJson => Format::PerconaJson,
         Target::PerconaNew => Format::PerconaNew,
         Target::PerconaOld => Format::PerconaOld,
@@ -118,19 +120,24 @@ pub fn run(args: &ConvertArgs) -> Result<Verdict, ConvertError> {
     {
         return Err(ConvertError::SendFormat);
     }
-    let formatter = Formatter::new(format, &host).with_body(match args.syslog_body {
+    if args.guard_formulas && format != Format::CsvFull {
+        return Err(ConvertError::GuardFormat);
+    }
+    let formatter = Formatter::new(format, &host).guarding_formulas(args.guard_formulas);
+    let formatter = formatter.with_body(match args.syslog_body {
         SyslogBody::Json => Body::Json,
         SyslogBody::Cef => Body::Cef,
         SyslogBody::Leef => Body::Leef,
         SyslogBody::Ecs => Body::Ecs,
         SyslogBody::Ocsf => Body::Ocsf,
     });
-    let clock = clock(&args.log);
+    let clock = args.log.zone.clock();
     match &args.send.to {
         Some(to) => send(args, to, formatter, clock),
         None => {
-            let converter = Converter::new(format, formatter, clock, 0);
-            convert(&args.source, &args.log, &args.output, converter)
+            let converter = Converter::new(format, formatter, clock);
+            let places = places(&args.source, &args.log)?;
+            convert(places, &args.log, &args.output, converter)
         }
     }
 }
@@ -141,34 +148,35 @@ pub fn run(args: &ConvertArgs) -> Result<Verdict, ConvertError> {
 /// As [`run`].
 pub fn slowlog(args: &SlowlogArgs) -> Result<Verdict, ConvertError> {
     let formatter = Formatter::new(Format::Slow, "");
-    let clock = clock(&args.log);
-    let min_us = u64::try_from(args.min_query_time.as_micros()).unwrap_or(u64::MAX);
-    let converter = Converter::new(Format::Slow, formatter, clock, min_us);
-    convert(&args.source, &args.log, &args.output, converter)
+    let converter = Converter::new(Format::Slow, formatter, args.log.zone.clock());
+    let (filter, places) = places(&args.source, &args.log)?;
+    // It reports how many have no time.
+    let places = (filter.keeping_unmeasured(), places);
+    convert(places, &args.log, &args.output, converter)
 }
 
-fn clock(args: &LogArgs) -> TimeFormatter {
-    if args.utc { TimeFormatter::utc() } else { say::clock() }
-}
-
-/// The times and the logs that are read.
-fn places(source: &LogSources, args: &LogArgs) -> Result<(Window, Vec<Input>), ConvertError> {
-    args.limit.apply();
-    let window = since::window(&args.range, &Zoned::now()).map_err(TailError::When)?;
+/// The filter, and the logs that are read.
+fn places(source: &LogSources, args: &LogArgs) -> Result<(Filter, Vec<Input>), ConvertError> {
+    args.read.limit.apply();
+    let window = since::window(&args.read.range, &Zoned::now()).map_err(TailError::When)?;
+    let filter = Filter::new(&args.read.filter, window);
     if args.follow.follow && source.paths.len() > 1 {
-        return Err(ConvertError::FollowSeveral);
+        return Err(TailError::FollowSeveral.into());
     }
-    Ok((window, source.find()?))
+    let places = source.find()?;
+    for place in &places {
+        tail::check(place, &filter, args.follow.follow)?;
+    }
+    Ok((filter, places))
 }
 
 fn convert(
-    source: &LogSources,
+    (filter, places): (Filter, Vec<Input>),
     args: &LogArgs,
     output: &OutputFile,
     converter: Converter,
 ) -> Result<Verdict, ConvertError> {
-    let (window, places) = places(source, args)?;
-    let access = tail::access(&args.identity)?;
+    let access = tail::access(&args.read.identity)?;
     let stop = Arc::new(AtomicBool::new(false));
     if args.follow.follow {
         signals::catch(&stop).map_err(TailError::Signal)?;
@@ -184,17 +192,22 @@ fn convert(
                 .map_err(|error| ConvertError::Out { path: path.clone(), error })?,
         ),
     };
-    let mut output = Output::new(Scan::new(stop), window, Conversion::new(converter, out));
+    let request = request(&filter, args);
+    let mut output = Output::new(Scan::new(stop), filter, Conversion::new(converter, out));
     for place in places {
-        let request = Request { from: None, lines: Lines::All, window, follow: args.follow.follow };
-        tail::check(&place, &request)?;
         read::read(place, &request, &access, &mut output)?;
     }
     output.scan.clear_progress();
-    for sentence in output.target().finish()? {
+    let (conversion, filter) = output.parts();
+    for sentence in conversion.finish(filter)? {
         output.scan.note(&sentence);
     }
     Ok(output.scan.finish())
+}
+
+fn request(filter: &Filter, args: &LogArgs) -> Request<'static> {
+    let (window, follow) = (filter.window(), args.follow.follow);
+    Request { from: None, lines: Lines::All, newest_first: false, window, follow }
 }
 
 fn send(
@@ -204,8 +217,8 @@ fn send(
     clock: TimeFormatter,
 ) -> Result<Verdict, ConvertError> {
     let ConvertArgs { source, log, send: args, .. } = args;
-    let (mut window, places) = places(source, log)?;
-    let access = tail::access(&log.identity)?;
+    let (mut filter, places) = places(source, log)?;
+    let access = tail::access(&log.read.identity)?;
     let tls = tls(to, args)?;
     let mut resume = Resume { from: None, behind: None, note: None };
     let state = args.state.as_deref().map(|path| State::open(path, say::reporter())).transpose()?;
@@ -213,13 +226,13 @@ fn send(
         let [Input::Directory(directory)] = &places[..] else {
             return Err(ConvertError::StatePlace);
         };
-        if log.range.until.is_some() {
+        if log.read.range.until.is_some() {
             return Err(ConvertError::StatePlace);
         }
         if let Some(mark) = state.saved() {
             resume = resume::find(directory, state.path(), mark, &access)?;
             // --since has selected the first line of the first run.
-            window = Window::default();
+            filter = Filter::new(&log.read.filter, Window::default());
         }
     }
     let order =
@@ -239,16 +252,14 @@ fn send(
     .give_up_after(args.give_up_after);
     let shipment = Shipment::new(formatter, clock, sender, order);
     let sent = Sent::new(shipment, Arc::clone(&stop));
-    let mut output = Output::new(Scan::new(stop), window, sent);
+    let request = Request { from: resume.from.as_deref(), ..request(&filter, log) };
+    let mut output = Output::new(Scan::new(stop), filter, sent);
     if let Some(note) = &resume.note {
         output.scan.note(&with_hint(note));
     }
     let mut read = Ok(());
     for place in places {
-        let from = resume.from.as_deref();
-        let request = Request { from, lines: Lines::All, window, follow: log.follow.follow };
-        let checked = tail::check(&place, &request).map_err(ConvertError::from);
-        read = checked.and_then(|()| read::read(place, &request, &access, &mut output));
+        read = read::read(place, &request, &access, &mut output);
         if read.is_err() {
             break;
         }

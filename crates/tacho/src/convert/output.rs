@@ -5,13 +5,14 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use tacho_logdir::read::Sink;
 use tacho_logdir::read::reader::Placed;
-use tacho_logdir::read::{Sink, Window};
 use tacho_record::{Line, OwnedRecord};
 use tacho_ship::syslog::{Look, Shipment};
 
 use super::{ConvertError, Converter};
-use crate::line_limit;
+use crate::filter::{Filter, Fit, Gate};
+use crate::joined;
 use crate::scan::{Due, Scan};
 use crate::tail::TailError;
 
@@ -19,7 +20,7 @@ use crate::tail::TailError;
 pub struct Output<T> {
     /// Messages about reading.
     pub scan: Scan,
-    window: Window,
+    gate: Gate,
     target: T,
 }
 
@@ -30,8 +31,21 @@ pub trait Target {
         false
     }
 
-    /// Looks at a line of the time range or, if not `is_wanted`, of another time. Returns whether
-    /// [`Target::take`] is to be called for it.
+    /// Whether a line passes the filter. A line that does not is only looked at if
+    /// [`Target::looks_at_all`].
+    ///
+    /// # Errors
+    /// When the line is broken.
+    fn wants(&self, gate: &mut Gate, placed: Placed<'_>) -> Result<bool, String> {
+        Ok(gate.judge(placed)? != Fit::No)
+    }
+
+    /// Whether it also looks at lines that it does not want.
+    fn looks_at_all(&self) -> bool {
+        false
+    }
+
+    /// Looks at a line. Returns whether [`Target::take`] is to be called for it.
     ///
     /// # Errors
     /// When the line is broken.
@@ -48,7 +62,7 @@ pub trait Target {
     ///
     /// # Errors
     /// The run ends with the error.
-    fn take(&mut self) -> Result<(), ConvertError>;
+    fn take(&mut self, filter: &Filter) -> Result<(), ConvertError>;
 
     /// The reader pauses, or is done.
     ///
@@ -58,9 +72,9 @@ pub trait Target {
 }
 
 impl<T: Target> Output<T> {
-    /// Takes the lines of `window`.
-    pub fn new(scan: Scan, window: Window, target: T) -> Self {
-        Self { scan, window, target }
+    /// Takes the lines that pass the filter.
+    pub fn new(scan: Scan, filter: Filter, target: T) -> Self {
+        Self { scan, gate: Gate::new(filter, &joined::FIELDS), target }
     }
 
     /// The conversion or the sender.
@@ -68,15 +82,20 @@ impl<T: Target> Output<T> {
         &mut self.target
     }
 
+    /// The same, and the filter.
+    pub fn parts(&mut self) -> (&mut T, &Filter) {
+        (&mut self.target, &self.gate.filter)
+    }
+
     fn look_at(&mut self, path: &Path, placed: Placed) -> Result<bool, String> {
-        if placed.is_too_long {
-            return Err(line_limit::too_long());
+        if !placed.is_too_long && self.target.skips(path, placed) {
+            return Ok(false);
         }
-        if self.target.skips(path, placed) {
+        let is_wanted = self.target.wants(&mut self.gate, placed)?;
+        if !is_wanted && !self.target.looks_at_all() {
             return Ok(false);
         }
         let line = Line::parse(placed.bytes)?;
-        let is_wanted = self.window.contains(line.ts);
         self.target.look_at(&mut self.scan, path, placed.offset, &line, is_wanted)
     }
 }
@@ -93,7 +112,7 @@ impl<T: Target> Sink for Output<T> {
 
     fn show(&mut self, _bytes: &[u8]) -> Result<(), ConvertError> {
         self.scan.clear_progress();
-        self.target.take()
+        self.target.take(&self.gate.filter)
     }
 
     fn flush(&mut self) -> Result<(), ConvertError> {
@@ -131,6 +150,14 @@ impl<T: Target> Sink for Output<T> {
     fn stopped(&self) -> bool {
         self.scan.is_stopped()
     }
+
+    fn wants_last_run(&self) -> bool {
+        self.gate.filter.wants_last_run()
+    }
+
+    fn last_run(&mut self, run: Option<u64>) {
+        self.gate.filter.take_last_run(run, &mut self.scan);
+    }
 }
 
 /// Lines in another format, to a file.
@@ -153,8 +180,9 @@ impl Conversion {
     ///
     /// # Errors
     /// The output cannot be written.
-    pub fn finish(&mut self) -> Result<Vec<String>, ConvertError> {
-        self.converter.finish(&mut self.out).and_then(|()| self.out.flush()).map_err(unwritten)?;
+    pub fn finish(&mut self, filter: &Filter) -> Result<Vec<String>, ConvertError> {
+        let finished = self.converter.finish(filter, &mut self.out);
+        finished.and_then(|()| self.out.flush()).map_err(unwritten)?;
         Ok(self.converter.left_out())
     }
 }
@@ -164,6 +192,13 @@ fn unwritten(error: io::Error) -> ConvertError {
 }
 
 impl Target for Conversion {
+    fn wants(&self, gate: &mut Gate, placed: Placed<'_>) -> Result<bool, String> {
+        if self.converter.joins() {
+            return joined::wants(gate, placed);
+        }
+        Ok(gate.judge(placed)? != Fit::No)
+    }
+
     fn look_at(
         &mut self,
         _scan: &mut Scan,
@@ -172,15 +207,14 @@ impl Target for Conversion {
         line: &Line,
         is_wanted: bool,
     ) -> Result<bool, String> {
-        // Also of a line that is not wanted: a broken one is reported.
         self.waiting = Some(OwnedRecord::of_line(line).map_err(|error| error.to_string())?);
         Ok(is_wanted)
     }
 
-    fn take(&mut self) -> Result<(), ConvertError> {
+    fn take(&mut self, filter: &Filter) -> Result<(), ConvertError> {
         let no_record = || unwritten(io::Error::other("a line is shown that was not parsed"));
         let record = self.waiting.take().ok_or_else(no_record)?;
-        self.converter.take(record, &mut self.out).map_err(unwritten)
+        self.converter.take(record, filter, &mut self.out).map_err(unwritten)
     }
 
     fn flush(&mut self) -> Result<(), ConvertError> {
@@ -212,6 +246,11 @@ impl Target for Sent {
         self.stop.load(Ordering::Relaxed) || self.shipment.skips(path, line)
     }
 
+    /// The position in the log moves with every line.
+    fn looks_at_all(&self) -> bool {
+        true
+    }
+
     fn look_at(
         &mut self,
         scan: &mut Scan,
@@ -232,7 +271,7 @@ impl Target for Sent {
         Ok(is_wanted)
     }
 
-    fn take(&mut self) -> Result<(), ConvertError> {
+    fn take(&mut self, _filter: &Filter) -> Result<(), ConvertError> {
         if let Some(failure) = self.failure.take() {
             return Err(failure);
         }

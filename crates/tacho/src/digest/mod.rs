@@ -1,23 +1,23 @@
 //! `tacho digest`: the digest of statements, and the hashed text.
 
+mod log;
+
 use std::io::{self, BufRead, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::{Context as _, bail, ensure};
 use clap::Args;
-use serde::Deserialize;
-use tacho_logdir::read::files::{self, STDIN};
+use tacho_logdir::read::files::STDIN;
 use tacho_logdir::read::line_limit::read_until;
-use tacho_logdir::read::{ReadError, content};
-use tacho_record::charset::{Charset, restore};
+use tacho_record::charset::Charset;
 use tacho_sql::digest::Normaliser;
 use tacho_sql::redact::Setting;
 use tacho_sql::{Doubt, Mode};
 
-use crate::cli::{IdentityArgs, size};
-use crate::line_limit::{self, LimitArgs};
+use crate::cli::log::ReadArgs;
+use crate::cli::size;
+use crate::line_limit;
 use crate::say;
-use crate::tail::TailError;
 use crate::tail::sanitize::sanitize;
 
 /// Shown at the end of `tacho digest --help`.
@@ -27,7 +27,10 @@ same digest have the same form. The digest is that of the field `digest` in the 
 
   tacho digest --sql 'SELECT * FROM t WHERE id = 5'
   tacho digest < queries.sql                       one statement a line
-  tacho digest /var/lib/mysql/tacho | sort | uniq -c
+  tacho digest /var/lib/mysql/tacho --since today --user app | sort | uniq -c
+
+Filters and WHEN are described in `tacho tail --help`; they need a log. A statement with two lines
+in the log is one statement, and is filtered as one.
 
 Exit code: 0 success, 1 a line of the log cannot be read (see stderr), 2 wrong usage.";
 
@@ -44,13 +47,9 @@ pub struct DigestArgs {
     #[arg(long, value_name = "SQL", conflicts_with = "null")]
     pub sql: Vec<String>,
 
-    /// Encrypted files of the log.
+    /// Which lines of the log.
     #[command(flatten)]
-    pub identity: IdentityArgs,
-
-    /// Long lines.
-    #[command(flatten)]
-    pub limit: LimitArgs,
+    pub read: ReadArgs,
 
     /// Statements on stdin end with a NUL byte instead of a newline
     #[arg(short = '0', long)]
@@ -73,39 +72,19 @@ pub struct DigestArgs {
     pub text_size: usize,
 }
 
-/// The relevant fields of a line of the log.
-#[derive(Deserialize)]
-struct Line {
-    #[serde(default)]
-    event: String,
-    sql: Option<String>,
-    sql_b64: Option<String>,
-    #[serde(default)]
-    sql_charset: String,
-    #[serde(default)]
-    sql_redacted: bool,
-    digest: Option<String>,
-}
-
 /// Runs `tacho digest`. Returns the number of lines that could not be read; stderr has each.
 ///
 /// # Errors
 /// Input cannot be read, output cannot be written, or the character set is not one of the server's.
 pub fn run(args: &DigestArgs) -> anyhow::Result<u64> {
-    args.limit.apply();
+    args.read.limit.apply();
     let mut printer = Printer {
         args,
         normaliser: Normaliser::default(),
         output: io::BufWriter::new(io::stdout().lock()),
     };
     let problem_count = match Input::of(args)? {
-        Input::Logs(paths) => {
-            let mut problem_count = 0;
-            for path in paths {
-                problem_count += of_place(path, &mut printer)?;
-            }
-            problem_count
-        }
+        Input::Logs(paths) => log::print(paths, &args.read, &mut printer)?,
         Input::Statements(statements, charset) => {
             for sql in statements {
                 printer.print(sql.as_bytes(), charset, false, None)?;
@@ -150,6 +129,10 @@ impl<'a> Input<'a> {
                 }
             }
         }
+        let range = &args.read.range;
+        if range.since.is_some() || range.until.is_some() || !args.read.filter.is_empty() {
+            bail!("--since, --until and filters need a log: name its directory or file");
+        }
         let charset = args.charset.as_deref().unwrap_or("utf8mb4");
         if Charset::by_name(charset.as_bytes()).is_none() {
             bail!("--charset {charset} is not a character set of the server");
@@ -170,65 +153,6 @@ fn old_statements(args: &[PathBuf]) -> Option<Vec<&str>> {
     };
     args.iter().any(|path| is_statement(&path)).then_some(())?;
     args.iter().map(|path| path.to_str()).collect()
-}
-
-/// Prints the digests of a log directory or a log file. Returns the number of problems.
-fn of_place(path: &Path, printer: &mut Printer<'_>) -> anyhow::Result<u64> {
-    let failed = || path.display().to_string();
-    if path == Path::new(STDIN) {
-        return of_log(path, printer);
-    }
-    if !path.is_dir() {
-        content::check_is_log(path).with_context(failed)?;
-        return of_log(path, printer);
-    }
-    let listing = files::list(path).with_context(failed)?;
-    if listing.files.is_empty() {
-        bail!(TailError::from(ReadError::NoFiles(path.to_owned())));
-    }
-    let mut problem_count = 0;
-    for file in listing.files {
-        problem_count += of_log(&file.path, printer)?;
-    }
-    Ok(problem_count)
-}
-
-fn of_log(path: &Path, printer: &mut Printer<'_>) -> anyhow::Result<u64> {
-    let input: Box<dyn BufRead> = if path == Path::new(STDIN) {
-        Box::new(io::stdin().lock())
-    } else {
-        content::open(path, &printer.args.identity.read()?)
-            .with_context(|| path.display().to_string())?
-    };
-    let (mut number, mut problem_count) = (0_u64, 0);
-    for_each(input, b'\n', |line| {
-        number += 1;
-        match line.ok_or_else(line_limit::too_long).and_then(parse) {
-            Ok(Some((line, sql))) => {
-                let charset = line.sql_charset.as_bytes();
-                printer.print(&sql, charset, line.sql_redacted, line.digest.as_deref())
-            }
-            Ok(None) => Ok(()),
-            Err(reason) => {
-                problem_count += 1;
-                say::problem(format!("{}:{number}: {reason}", path.display()));
-                Ok(())
-            }
-        }
-    })
-    .with_context(|| path.display().to_string())?;
-    Ok(problem_count)
-}
-
-/// The line of a statement with a text, and the bytes of the text.
-fn parse(line: &[u8]) -> Result<Option<(Line, Vec<u8>)>, String> {
-    let line: Line = serde_json::from_slice(line).map_err(|error| error.to_string())?;
-    let Some(sql) = line.sql.as_deref().filter(|_| line.event == "statement") else {
-        return Ok(None);
-    };
-    let charset = Charset::by_name(line.sql_charset.as_bytes()).unwrap_or(Charset::BINARY);
-    let bytes = restore(sql, line.sql_b64.as_deref(), charset).map_err(|e| e.to_string())?;
-    Ok(Some((line, bytes)))
 }
 
 /// Calls `take` with each part of `input` up to an `end`, without it; with `None` for one that is

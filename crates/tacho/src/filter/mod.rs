@@ -1,91 +1,131 @@
 //! The filters of lines.
+//!
+//! | module | contents |
+//! |---|---|
+//! | `value` | the values of filters by a field |
+//! | `gate` | decides about a line in a file, and parses of it only what that needs |
+
+mod gate;
+mod value;
+
+use std::ops::RangeInclusive;
 
 use regex::Regex;
-use tacho_filter::glob;
 use tacho_logdir::read::Window;
 use tacho_record::Field;
 use tacho_record::line::members::FieldSet;
 
-use crate::cli::{FilterArgs, Run};
-use crate::view::View;
+use crate::cli::{Condition, Criterion, FilterArgs};
+use crate::scan::Scan;
+use crate::view::{NotTables, View};
+pub use gate::Gate;
+pub use value::{Pattern, Run, Value};
 
-/// All filters of one call. Every line passes an empty list.
-#[derive(Debug, Default)]
+/// Whether a line passes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fit {
+    /// It does not.
+    No,
+    /// It says that records are missing, which might have passed: hiding it would be misleading.
+    Gap,
+    /// It does.
+    Yes,
+}
+
+/// All filters of one call. Every line passes without a filter.
+#[derive(Clone, Debug, Default)]
 pub struct Filter {
     window: Window,
-    users: Vec<Pattern>,
-    dbs: Vec<Pattern>,
-    hosts: Vec<Pattern>,
-    conns: Vec<u64>,
-    runs: Vec<Run>,
+    seqs: Option<RangeInclusive<u64>>,
+    /// By `event`: these also apply to `lost` lines.
+    events: Vec<Condition>,
+    /// By other fields, those that cost the least first.
+    conditions: Vec<Condition>,
+    min_time_us: Option<u64>,
+    /// Whether lines without a time pass in spite of `min_time_us`.
+    keeps_unmeasured: bool,
+    min_rows: Option<u64>,
     /// The run of [`Run::Last`]; later runs also match.
     last_run: u64,
-    events: Vec<String>,
-    sql_commands: Vec<Pattern>,
-    errnos: Vec<u32>,
-    outcomes: Vec<String>,
-    digests: Vec<String>,
-    sql: Option<Regex>,
 }
 
 impl Filter {
     /// Makes the filter of a command line.
-    ///
-    /// # Errors
-    /// When `--grep` is not a regular expression.
-    pub fn new(args: &FilterArgs, window: Window) -> Result<Self, regex::Error> {
-        let patterns = |texts: &[String]| texts.iter().map(|text| Pattern::new(text)).collect();
-        let folded = |texts: &[String]| texts.iter().map(|text| Pattern::folded(text)).collect();
-        Ok(Self {
+    pub fn new(args: &FilterArgs, window: Window) -> Self {
+        let all = args.fields.0.iter().cloned();
+        let (events, mut conditions): (Vec<_>, Vec<_>) =
+            all.partition(|condition| condition.by == Criterion::Event);
+        conditions.sort_by_key(|condition| cost(condition.by));
+        let us = |time: std::time::Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+        Self {
             window,
-            users: patterns(&args.user),
-            dbs: patterns(&args.db),
-            hosts: folded(&args.host),
-            conns: args.conn.clone(),
-            runs: args.run.clone(),
+            seqs: args.seq.clone(),
+            events,
+            conditions,
+            min_time_us: args.min_time.map(us),
+            keeps_unmeasured: false,
+            min_rows: args.min_rows,
             last_run: 0,
-            events: args.event.clone(),
-            sql_commands: folded(&args.sql_command),
-            errnos: args.errno.clone(),
-            outcomes: args.outcome.clone(),
-            digests: args.digest.clone(),
-            sql: args.grep.as_deref().map(Regex::new).transpose()?,
-        })
+        }
+    }
+
+    /// Lets lines without a time pass, for a caller that reports how many there are.
+    #[must_use]
+    pub fn keeping_unmeasured(self) -> Self {
+        Self { keeps_unmeasured: true, ..self }
+    }
+
+    fn by(&self, by: Criterion) -> impl Iterator<Item = &Condition> {
+        self.conditions.iter().filter(move |condition| condition.by == by)
     }
 
     /// Whether the newest run of the log must be known.
     pub fn wants_last_run(&self) -> bool {
-        self.runs.contains(&Run::Last)
+        let is_last = |value: &Value| matches!(value, Value::Run(Run::Last));
+        self.by(Criterion::Run).any(|condition| condition.values.iter().any(is_last))
     }
 
-    /// Sets the newest run.
-    pub fn set_last_run(&mut self, run: u64) {
-        self.last_run = run;
+    /// Takes the newest run of a log. `None`: no line names its run, which is reported.
+    pub fn take_last_run(&mut self, run: Option<u64>, scan: &mut Scan) {
+        self.last_run = run.unwrap_or(0);
+        if run.is_none() {
+            scan.note("no line of this log names its run, so `last` is all of them");
+        }
     }
 
     /// Whether lines of several runs could be mistaken for those of one connection.
     pub fn may_mix_runs(&self) -> bool {
-        !self.conns.is_empty() && !matches!(self.runs[..], [Run::Number(_)])
+        let is_one = |condition: &Condition| {
+            !condition.is_not && matches!(condition.values[..], [Value::Run(Run::Number(_))])
+        };
+        self.by(Criterion::Conn).any(|condition| !condition.is_not)
+            && !self.by(Criterion::Run).any(is_one)
     }
 
-    /// The fields of a line that [`Filter::matches`] looks at.
-    pub fn fields(&self) -> FieldSet {
-        let groups: [(bool, &[Field]); 9] = [
-            (true, &[Field::ts, Field::event]),
-            (!self.users.is_empty(), &[Field::user, Field::priv_user]),
-            (!self.dbs.is_empty(), &[Field::db, Field::tables]),
-            (!self.hosts.is_empty(), &[Field::host, Field::ip]),
-            (!self.conns.is_empty() || !self.runs.is_empty(), &[Field::conn, Field::run]),
-            (!self.sql_commands.is_empty(), &[Field::sql_command]),
-            (!self.errnos.is_empty() || !self.outcomes.is_empty(), &[Field::errno, Field::outcome]),
-            (!self.digests.is_empty(), &[Field::digest]),
-            (self.sql.is_some(), &[Field::sql]),
-        ];
-        groups
-            .iter()
-            .filter(|(used, _)| *used)
-            .flat_map(|(_, fields)| fields.iter().copied())
+    /// The expressions that the text of a shown statement may match.
+    pub fn searched_texts(&self) -> Vec<Regex> {
+        let shown = self.by(Criterion::Grep).filter(|condition| !condition.is_not);
+        let values = shown.flat_map(|condition| &condition.values);
+        values
+            .filter_map(|value| if let Value::Regex(it) = value { Some(it) } else { None })
+            .cloned()
             .collect()
+    }
+
+    /// The fields of a line that [`Filter::judge`] looks at.
+    pub fn fields(&self) -> FieldSet {
+        let mut fields: FieldSet = [Field::ts, Field::event].into_iter().collect();
+        fields.extend(self.conditions.iter().flat_map(|it| fields_of(it.by).iter().copied()));
+        if self.seqs.is_some() {
+            fields.extend([Field::seq]);
+        }
+        if self.min_time_us.is_some() {
+            fields.extend([Field::query_time_us]);
+        }
+        if self.min_rows.is_some() {
+            fields.extend([Field::rows_sent, Field::rows_affected]);
+        }
+        fields
     }
 
     /// The range of times.
@@ -93,199 +133,160 @@ impl Filter {
         self.window
     }
 
-    /// Whether only chosen kinds of events pass.
-    pub fn chooses_events(&self) -> bool {
-        !self.events.is_empty()
+    /// Whether every line passes.
+    pub fn is_open(&self) -> bool {
+        self.window == Window::default()
+            && self.seqs.is_none()
+            && self.events.is_empty()
+            && self.conditions.is_empty()
+            && self.min_time_us.is_none()
+            && self.min_rows.is_none()
     }
 
-    fn has_run(&self, line: &impl View) -> bool {
-        let of_line = line.number(Field::run);
-        any(&self.runs, |run| match run {
-            Run::Number(run) => of_line == Some(*run),
-            // A run that begins later has a higher number.
-            Run::Last => of_line.unwrap_or(0) >= self.last_run,
+    /// Whether only chosen kinds of events pass.
+    pub fn chooses_events(&self) -> bool {
+        self.events.iter().any(|condition| !condition.is_not)
+    }
+
+    /// Whether a line passes.
+    ///
+    /// # Errors
+    /// The line is broken.
+    pub fn judge(&self, line: &(impl View + ?Sized)) -> Result<Fit, NotTables> {
+        if !self.window.contains(line.ts()) {
+            return Ok(Fit::No);
+        }
+        if let Some(seqs) = &self.seqs
+            && !line.number(Field::seq).is_some_and(|seq| seqs.contains(&seq))
+        {
+            return Ok(Fit::No);
+        }
+        let event = line.text(Field::event);
+        if !self.events.iter().all(|it| it.values.iter().any(|v| v.is_text(&event)) != it.is_not) {
+            return Ok(Fit::No);
+        }
+        Ok(match self.passes(line)? {
+            true => Fit::Yes,
+            false if event == "lost" => Fit::Gap,
+            false => Fit::No,
         })
     }
 
-    fn has_db(&self, line: &impl View) -> bool {
-        if any(&self.dbs, |p| p.matches(&line.text(Field::db))) {
-            return true;
-        }
-        let mut found = false;
-        line.tables(&mut |tables| {
-            found = tables
-                .iter()
-                .any(|t| self.dbs.iter().any(|p| p.matches(&t.db) || p.matches(&t.new_db)));
-        });
-        found
-    }
-
-    /// Whether the line passes the filters.
-    pub fn matches(&self, line: &impl View) -> bool {
-        let event = line.text(Field::event);
-        if !self.window.contains(line.ts()) || !any(&self.events, |name| *name == event) {
-            return false;
-        }
-        // The lost records might have matched, so hiding the gap would be misleading.
-        event == "lost" || self.passes(line)
-    }
-
-    /// Whether a line of the right event and time passes the other filters.
-    fn passes(&self, line: &impl View) -> bool {
-        let matches = |pattern: &Pattern, field| pattern.matches(&line.text(field));
+    /// Whether a line of the right event, time and number passes the other filters.
+    fn passes(&self, line: &(impl View + ?Sized)) -> Result<bool, NotTables> {
         let number = |field| line.number(field);
-        any(&self.users, |p| matches(p, Field::user) || matches(p, Field::priv_user))
-            && self.has_db(line)
-            && any(&self.hosts, |p| matches(p, Field::host) || matches(p, Field::ip))
-            && any(&self.conns, |conn| Some(*conn) == number(Field::conn))
-            && self.has_run(line)
-            && any(&self.sql_commands, |p| matches(p, Field::sql_command))
-            && any(&self.errnos, |errno| u64::from(*errno) == number(Field::errno).unwrap_or(0))
-            && any(&self.outcomes, |name| *name == line.text(Field::outcome))
-            && any(&self.digests, |digest| has_digest(&line.text(Field::digest), digest))
-            && self.sql.as_ref().is_none_or(|regex| regex.is_match(&line.text(Field::sql)))
-    }
-}
-
-/// Whether the digest of a line begins with `digest`, with or without the version prefix.
-fn has_digest(of_line: &str, digest: &str) -> bool {
-    let hash = of_line.split_once(':').map_or("", |(_, hash)| hash);
-    !hash.is_empty() && (of_line.starts_with(digest) || hash.starts_with(digest))
-}
-
-fn any<T>(wanted: &[T], matches: impl Fn(&T) -> bool) -> bool {
-    wanted.is_empty() || wanted.iter().any(matches)
-}
-
-/// A name in which `*` stands for any characters. It never matches a missing name, except as
-/// the empty pattern.
-#[derive(Debug, PartialEq, Eq)]
-struct Pattern {
-    glob: Vec<u8>,
-    /// Ignore the case of ASCII letters.
-    fold: bool,
-}
-
-impl Pattern {
-    fn new(text: &str) -> Self {
-        let mut glob = Vec::with_capacity(text.len());
-        for byte in text.bytes() {
-            // Only the star has a meaning here.
-            if matches!(byte, b'?' | b'\\') {
-                glob.push(b'\\');
+        if let Some(min) = self.min_time_us {
+            match number(Field::query_time_us) {
+                None if !self.keeps_unmeasured => return Ok(false),
+                Some(us) if us < min => return Ok(false),
+                _ => {}
             }
-            glob.push(byte);
         }
-        Self { glob, fold: false }
+        if let Some(min) = self.min_rows
+            && number(Field::rows_sent).max(number(Field::rows_affected)).is_none_or(|n| n < min)
+        {
+            return Ok(false);
+        }
+        for condition in &self.conditions {
+            if self.meets(condition, line)? == condition.is_not {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
-    fn folded(text: &str) -> Self {
-        Self { fold: true, ..Self::new(text) }
+    /// Whether a line has one of the values of a condition.
+    fn meets(&self, condition: &Condition, line: &(impl View + ?Sized)) -> Result<bool, NotTables> {
+        let text = |field| {
+            let text = line.text(field);
+            condition.values.iter().any(|value| value.is_text(&text))
+        };
+        let number = |number| condition.values.iter().any(|value| value.is_number(number));
+        Ok(match condition.by {
+            Criterion::User => text(Field::user) || text(Field::priv_user),
+            Criterion::Host => text(Field::host) || text(Field::ip),
+            Criterion::Event => text(Field::event),
+            Criterion::SqlCommand => text(Field::sql_command),
+            Criterion::Outcome => text(Field::outcome),
+            Criterion::Digest => text(Field::digest),
+            Criterion::Grep => text(Field::sql),
+            Criterion::Conn => number(line.number(Field::conn)),
+            // A line without one is about a success.
+            Criterion::Errno => number(Some(line.number(Field::errno).unwrap_or(0))),
+            Criterion::Run => {
+                let run = line.number(Field::run);
+                condition.values.iter().any(|value| value.is_run(run, self.last_run))
+            }
+            Criterion::Db => text(Field::db) || uses_db(line, &condition.values)?,
+            Criterion::Table => uses_table(line, &condition.values)?,
+        })
     }
+}
 
-    fn matches(&self, name: &str) -> bool {
-        if name.is_empty() {
-            return self.glob.is_empty();
-        }
-        glob::matches(&self.glob, name.as_bytes(), self.fold)
+/// Whether one of the tables of a line may be one of those; only then are they parsed.
+fn may_use(line: &(impl View + ?Sized), values: &[Value]) -> bool {
+    values.iter().any(|value| line.tables_may_have(value.part()))
+}
+
+fn uses_db(line: &(impl View + ?Sized), values: &[Value]) -> Result<bool, NotTables> {
+    if !may_use(line, values) {
+        return Ok(false);
+    }
+    let mut found = false;
+    line.tables(&mut |tables| {
+        let has = |name: &str| values.iter().any(|value| value.is_text(name));
+        found = tables.iter().any(|used| has(&used.db) || has(&used.new_db));
+    })?;
+    Ok(found)
+}
+
+fn uses_table(line: &(impl View + ?Sized), values: &[Value]) -> Result<bool, NotTables> {
+    if !may_use(line, values) {
+        return Ok(false);
+    }
+    let mut found = false;
+    let mut whole = String::new();
+    line.tables(&mut |tables| {
+        let mut has = |db: &str, table: &str| {
+            whole.clear();
+            whole.extend([db, ".", table]);
+            !table.is_empty() && values.iter().any(|value| value.is_text(&whole))
+        };
+        found = tables
+            .iter()
+            .any(|used| has(&used.db, &used.table) || has(&used.new_db, &used.new_table));
+    })?;
+    Ok(found)
+}
+
+/// The fields that a condition looks at.
+const fn fields_of(by: Criterion) -> &'static [Field] {
+    match by {
+        Criterion::User => &[Field::user, Field::priv_user],
+        Criterion::Db => &[Field::db, Field::tables],
+        Criterion::Table => &[Field::tables],
+        Criterion::Host => &[Field::host, Field::ip],
+        Criterion::Conn => &[Field::conn],
+        Criterion::Run => &[Field::run],
+        Criterion::Event => &[Field::event],
+        Criterion::SqlCommand => &[Field::sql_command],
+        Criterion::Errno => &[Field::errno],
+        Criterion::Outcome => &[Field::outcome],
+        Criterion::Grep => &[Field::sql],
+        Criterion::Digest => &[Field::digest],
+    }
+}
+
+/// The order in which conditions are checked: numbers, words, names, lists, texts.
+const fn cost(by: Criterion) -> u8 {
+    match by {
+        Criterion::Conn | Criterion::Run | Criterion::Errno => 0,
+        Criterion::Event | Criterion::Outcome => 1,
+        Criterion::User | Criterion::Host | Criterion::SqlCommand | Criterion::Digest => 2,
+        Criterion::Db | Criterion::Table => 3,
+        Criterion::Grep => 4,
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::cli::{Cli, Command};
-    use clap::Parser as _;
-    use tacho_record::{EventKind, Line, Outcome};
-
-    fn filter(args: &[&str]) -> Filter {
-        let cli = Cli::parse_from(["tacho", "tail"].iter().chain(args));
-        let Command::Tail(args) = cli.command else { panic!("another command") };
-        Filter::new(&args.filter, Window::default()).unwrap()
-    }
-
-    fn matches(args: &[&str], fields: &str) -> bool {
-        let text = format!(r#"{{"v":1,"seq":1,"ts":"2026-11-21T10:00:00Z",{fields}}}"#);
-        filter(args).matches(&Line::parse(text.as_bytes()).unwrap())
-    }
-
-    #[test]
-    fn stars() {
-        let matches = |pattern: &str, name: &str| Pattern::new(pattern).matches(name);
-        assert!(matches("app", "app") && !matches("app", "apps") && !matches("app", "App"));
-        assert!(matches("app*", "app") && matches("app*", "app_rw") && !matches("app*", "xapp"));
-        assert!(matches("*.10", "192.168.0.10") && !matches("*.10", "192.168.0.100"));
-        assert!(matches("a*b*c", "aXbYc") && matches("a*b*c", "abc") && matches("a*a", "aa"));
-        assert!(!matches("a*a", "a") && !matches("a*b*c", "acb"));
-        assert!(matches("*", "x") && !matches("*", "") && matches("", ""));
-        assert!(Pattern::folded("DB*.Example").matches("db1.EXAMPLE"));
-        assert!(matches("ü*", "über"));
-        assert!(matches("a?", "a?") && !matches("a?", "ab") && matches("a\\*", "a\\b"));
-        assert!(!matches("a\\*", "a*"));
-    }
-
-    const STATEMENT: &str = r#""event":"statement","outcome":"error","errno":1064,"run":3,"conn":7,
-        "user":"app_rw","priv_user":"app","host":"Web1","ip":"10.0.0.5","db":"shop",
-        "sql_command":"create_table","sql":"CREATE TABLE t",
-        "tables":[{"access":"create","db":"archive","table":"t"}]"#;
-
-    #[test]
-    fn each_filter_alone() {
-        for (option, yes, no) in [
-            ("--user", "app_rw", "App_rw"),
-            ("--user", "app", "root"),
-            ("--db", "shop", "sho"),
-            ("--db", "arch*", "mysql"),
-            ("--host", "web*", "db*"),
-            ("--host", "10.0.0.*", "10.0.1.*"),
-            ("--conn", "7", "8"),
-            ("--run", "3", "4"),
-            ("--event", "statement", "connect"),
-            ("--sql-command", "CREATE_*", "select"),
-            ("--errno", "1064", "0"),
-            ("--outcome", "error", "ok"),
-            ("--grep", "(?i)create table", "create table"),
-        ] {
-            assert!(matches(&[option, yes], STATEMENT), "{option} {yes}");
-            assert!(!matches(&[option, no], STATEMENT), "{option} {no}");
-            // One matching value of a list suffices.
-            let list = format!("{no},{yes}");
-            if option != "--grep" {
-                assert!(matches(&[option, &list], STATEMENT), "{option} {list}");
-            }
-        }
-    }
-
-    #[test]
-    fn every_possible_value_can_be_filtered() {
-        for kind in EventKind::ALL.map(EventKind::name) {
-            let line = STATEMENT.replace("statement", kind);
-            assert!(matches(&["--event", kind], &line), "{kind}");
-        }
-        for outcome in Outcome::ALL.map(Outcome::name) {
-            let line = STATEMENT.replace("\"error\"", &format!("\"{outcome}\""));
-            assert!(matches(&["--outcome", outcome], &line), "{outcome}");
-        }
-    }
-
-    #[test]
-    fn all_filters_must_match() {
-        assert!(matches(&["--user", "app", "--conn", "7"], STATEMENT));
-        assert!(!matches(&["--user", "app", "--conn", "8"], STATEMENT));
-    }
-
-    #[test]
-    fn only_the_event_filter_hides_a_gap() {
-        let lost = r#""event":"lost","count":3,"cause":"dropped""#;
-        assert!(matches(&["--user", "app", "--grep", "x", "--outcome", "ok"], lost));
-        assert!(!matches(&["--event", "statement"], lost));
-        assert!(matches(&["--event", "lost"], lost));
-    }
-
-    #[test]
-    fn broken_regex_is_refused() {
-        let cli = Cli::parse_from(["tacho", "tail", "--grep", "("]);
-        let Command::Tail(args) = cli.command else { panic!("another command") };
-        assert!(Filter::new(&args.filter, Window::default()).is_err());
-    }
-}
+mod tests;

@@ -5,9 +5,8 @@ use clap::{Args, Subcommand, ValueEnum};
 use super::key::By;
 use super::query::{Query, Subject};
 use super::stats::Measure;
-use crate::cli::log::{LogSources, TimeRange};
-use crate::cli::{FilterArgs, IdentityArgs, number};
-use crate::line_limit::LimitArgs;
+use crate::cli::log::{LogSources, ReadArgs, ZoneArgs};
+use crate::cli::number;
 
 /// Shown at the end of `tacho report --help`.
 const NOTES: &str = "\
@@ -106,29 +105,17 @@ pub struct Options {
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t)]
     pub format: Format,
 
-    /// Times.
+    /// Which lines to count.
     #[command(flatten)]
-    pub range: TimeRange,
+    pub read: ReadArgs,
 
-    /// Encrypted files.
+    /// Times of the result.
     #[command(flatten)]
-    pub identity: IdentityArgs,
-
-    /// Long lines.
-    #[command(flatten)]
-    pub limit: LimitArgs,
-
-    /// Write times in UTC instead of local time
-    #[arg(long)]
-    pub utc: bool,
+    pub zone: ZoneArgs,
 
     /// How many rows to show; 0 shows all
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = number::whole::<usize>)]
     pub top: usize,
-
-    /// Which lines to count.
-    #[command(flatten)]
-    pub filter: FilterArgs,
 
     /// Width of the table; 0 shows all of the text [default: the terminal's; 0 into a pipe]
     #[arg(long, value_name = "COLUMNS", value_parser = number::whole::<usize>)]

@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use tacho_record::Field;
 
-use crate::view::View;
+use crate::view::{NotTables, View};
 
 /// Between two values of a key: no byte of UTF-8.
 const SEPARATOR: u8 = 0xFF;
@@ -83,16 +83,20 @@ impl Keys {
     }
 
     /// Calls `take` with each key of a line: one, unless it uses several tables.
-    pub fn each(&mut self, line: &impl View, mut take: impl FnMut(&[u8])) {
+    ///
+    /// # Errors
+    /// The line is broken; `take` was not called.
+    pub fn each(&mut self, line: &impl View, mut take: impl FnMut(&[u8])) -> Result<(), NotTables> {
         if !self.by.contains(&By::Table) {
             self.make(line, "");
-            return take(&self.key);
+            take(&self.key);
+            return Ok(());
         }
         let mut tables = std::mem::take(&mut self.tables);
         tables.clear();
         line.tables(&mut |used| {
             tables.extend(used.iter().map(|table| format!("{}.{}", table.db, table.table)));
-        });
+        })?;
         tables.sort_unstable();
         tables.dedup();
         if tables.is_empty() {
@@ -103,6 +107,7 @@ impl Keys {
             take(&self.key);
         }
         self.tables = tables;
+        Ok(())
     }
 
     fn make(&mut self, line: &impl View, table: &str) {
@@ -187,9 +192,11 @@ mod tests {
         );
         let line = Line::parse(text.as_bytes()).unwrap();
         let mut all = Vec::new();
-        Keys::new(by, TimeZone::fixed(jiff::tz::offset(1))).each(&line, |key| {
-            all.push(Keys::values(key).map(|value| value.into_owned()).collect());
-        });
+        Keys::new(by, TimeZone::fixed(jiff::tz::offset(1)))
+            .each(&line, |key| {
+                all.push(Keys::values(key).map(|value| value.into_owned()).collect());
+            })
+            .unwrap();
         all
     }
 

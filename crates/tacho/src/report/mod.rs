@@ -45,11 +45,11 @@ use tally::{Counted, Shared};
 /// See [`TailError`]. Broken lines do not stop it; the verdict has their number.
 pub fn run(args: &ReportArgs) -> Result<Verdict, TailError> {
     let (query, options) = args.query();
-    options.limit.apply();
+    options.read.limit.apply();
     let now = Zoned::now();
-    let window = since::window(&options.range, &now)?;
-    let mut filter = Filter::new(&options.filter, window)?;
-    let zone = if options.utc { TimeZone::UTC } else { now.time_zone().clone() };
+    let window = since::window(&options.read.range, &now)?;
+    let mut filter = Filter::new(&options.read.filter, window);
+    let zone = options.zone.zone(&now);
     let mut scan = Scan::new(Arc::new(AtomicBool::new(false)));
     let counted = count(&query, options, &mut filter, &zone, &mut scan)?;
     let facts = (counted.all.clone(), counted.gaps.clone(), counted.open_count);
@@ -69,7 +69,7 @@ fn count(
     zone: &TimeZone,
     scan: &mut Scan,
 ) -> Result<Counted, TailError> {
-    let access = tail::access(&options.identity)?;
+    let access = tail::access(&options.read.identity)?;
     let scanned_bytes = AtomicU64::new(0);
     let mut all: Option<Counted> = None;
     for place in options.source.find()? {

@@ -18,7 +18,7 @@ use super::gaps::Sequence;
 use super::tally::{Counted, Message, Shared, Tally};
 use crate::filter::Filter;
 use crate::scan::Scan;
-use crate::tail::TailError;
+use crate::tail::{self, TailError};
 
 /// How often the progress is looked at.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(250);
@@ -37,10 +37,8 @@ pub fn plan(
     filter: &mut Filter,
     scan: &mut Scan,
 ) -> Result<Option<Pieces>, TailError> {
+    tail::check(place, filter, false)?;
     if let Input::Stream(_) = place {
-        if filter.wants_last_run() {
-            return Err(TailError::LastRunOfStream);
-        }
         return Ok(None);
     }
     let window = filter.window();
@@ -113,7 +111,8 @@ pub fn stream(
     let (sender, messages) = channel();
     let mut tally = Tally::new(shared, sender);
     let window = shared.filter.window();
-    let request = Request { from: None, lines: Lines::All, window, follow: false };
+    let lines = Lines::All;
+    let request = Request { from: None, lines, newest_first: false, window, follow: false };
     let done = read::read(place, &request, access, &mut tally);
     let (sequence, unjoined) = tally.end_piece();
     tally.join(unjoined);
@@ -188,26 +187,12 @@ impl Sink for Planner<'_> {
         false
     }
 
-    fn show(&mut self, _: &[u8]) -> Result<(), TailError> {
-        Ok(())
-    }
-
-    fn flush(&mut self) -> Result<(), TailError> {
-        Ok(())
-    }
-
     fn problem(&mut self, path: &Path, reason: &str) {
         self.scan.problem_at(path, None, reason);
     }
 
     fn note(&mut self, text: &str) {
         self.scan.note(text);
-    }
-
-    fn out_of_room(&mut self, _: &Path, _: usize) {}
-
-    fn scanned(&mut self, _: u64) -> Result<bool, TailError> {
-        Ok(true)
     }
 
     fn stopped(&self) -> bool {
@@ -219,9 +204,6 @@ impl Sink for Planner<'_> {
     }
 
     fn last_run(&mut self, run: Option<u64>) {
-        match run {
-            Some(run) => self.filter.set_last_run(run),
-            None => self.note("no line of this log names its run; lines of all runs are counted"),
-        }
+        self.filter.take_last_run(run, self.scan);
     }
 }

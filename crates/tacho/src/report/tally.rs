@@ -9,9 +9,7 @@ use jiff::tz::TimeZone;
 use tacho_format::join::{HELD_BYTES_MAX, Joiner};
 use tacho_logdir::read::Sink;
 use tacho_logdir::read::reader::Placed;
-use tacho_record::json::write_line;
 use tacho_record::line::members::MemberReader;
-use tacho_record::time::TimeFormatter;
 use tacho_record::{Field, Line, Outcome, OwnedRecord};
 
 use super::gaps::{Gaps, Sequence};
@@ -20,10 +18,10 @@ use super::key::Keys;
 use super::list::Newest;
 use super::query::{Choice, Query, Subject};
 use super::stats::{Figures, Stats};
-use crate::filter::Filter;
+use crate::filter::{Filter, Fit};
 use crate::line_limit;
 use crate::tail::TailError;
-use crate::view::{Partial, View};
+use crate::view::{NotTables, Partial, View, with_line};
 
 /// Most groups of a report. A reader holds up to twice as many, each with about 600 bytes.
 pub const GROUPS_MAX: usize = 100_000;
@@ -180,32 +178,35 @@ impl<'a> Tally<'a> {
         }
         // Taken out, because what it reads is borrowed from it.
         let mut reader = self.reader.take().expect("it is put back below");
-        let done = match reader.read(placed.bytes).and_then(Partial::of) {
-            Some(line) => self.count_or_hold(&line, placed.bytes),
-            None => {
-                Line::parse(placed.bytes).and_then(|line| self.count_or_hold(&line, placed.bytes))
-            }
-        };
+        let line = reader.read(placed.bytes).and_then(Partial::of);
+        let done = line.map(|line| self.count_or_hold(&line, placed.bytes));
         self.reader = Some(reader);
-        done
+        if let Some(Ok(())) = done {
+            return Ok(());
+        }
+        // Of a broken line, the parser knows the reason and the place.
+        self.count_or_hold(&Line::parse(placed.bytes)?, placed.bytes)
     }
 
+    /// Changes nothing if it fails.
     fn count_or_hold(&mut self, line: &impl View, bytes: &[u8]) -> Result<(), String> {
-        if let Some(seq) = line.number(Field::seq).filter(|seq| *seq > 0) {
-            self.sequence.next(seq, line.ts().as_microsecond());
-        }
         let event = line.text(Field::event);
         if event == "statement" {
             let is_one_of_two = line.number(Field::running_seq).is_some()
                 || line.text(Field::outcome) == Outcome::Running.name();
             if is_one_of_two {
-                return self.hold(bytes);
+                self.hold(bytes)?;
+            } else {
+                self.count(line).map_err(|error| error.to_string())?;
             }
         } else if event == "lost" {
             self.counted.gaps.lost(&Line::parse(bytes)?, self.shared.filter.window());
-            return Ok(());
+        } else {
+            self.count(line).map_err(|error| error.to_string())?;
         }
-        self.count(line);
+        if let Some(seq) = line.number(Field::seq).filter(|seq| *seq > 0) {
+            self.sequence.next(seq, line.ts().as_microsecond());
+        }
         Ok(())
     }
 
@@ -233,28 +234,24 @@ impl<'a> Tally<'a> {
             // A further line of a statement that is counted elsewhere.
             return;
         }
-        let mut bytes = Vec::new();
-        record.with(|record| write_line(&mut bytes, record, &mut TimeFormatter::utc()));
-        let line = Line::parse(&bytes).expect("the library reads what it writes");
-        if self.count(&line) && is_open {
+        // A line that was parsed completely is not broken.
+        if with_line(record, |line| self.count(line)).unwrap_or(false) && is_open {
             self.counted.open_count += 1;
         }
     }
 
     /// Counts a line if it is one of the report's.
-    fn count(&mut self, line: &impl View) -> bool {
+    fn count(&mut self, line: &impl View) -> Result<bool, NotTables> {
         let Query { subject, keep, which, .. } = *self.shared.query;
-        if !self.choice.has(line) || !self.shared.filter.matches(line) {
-            return false;
+        if !self.choice.has(line) || self.shared.filter.judge(line)? == Fit::No {
+            return Ok(false);
         }
         let figures = Figures::of(line);
         let is_counted = subject != Subject::Sessions || line.text(Field::event) == "statement";
-        if is_counted {
-            self.counted.all.add(&figures);
-        }
         if self.shared.query.is_list() {
+            self.counted.all.add(&figures);
             self.counted.rows.add(line);
-            return true;
+            return Ok(true);
         }
         let groups = &mut self.counted.groups;
         self.keys.each(line, |key| {
@@ -269,8 +266,11 @@ impl<'a> Tally<'a> {
                     group.saw_session(line);
                 }
             });
-        });
-        true
+        })?;
+        if is_counted {
+            self.counted.all.add(&figures);
+        }
+        Ok(true)
     }
 }
 
@@ -285,14 +285,6 @@ impl Sink for Tally<'_> {
         false
     }
 
-    fn show(&mut self, _: &[u8]) -> Result<(), TailError> {
-        Ok(())
-    }
-
-    fn flush(&mut self) -> Result<(), TailError> {
-        Ok(())
-    }
-
     fn problem(&mut self, path: &Path, reason: &str) {
         self.say(Message::Problem(path.to_owned(), None, reason.to_owned()));
     }
@@ -300,8 +292,6 @@ impl Sink for Tally<'_> {
     fn note(&mut self, text: &str) {
         self.say(Message::Note(text.to_owned()));
     }
-
-    fn out_of_room(&mut self, _: &Path, _: usize) {}
 
     fn scanned(&mut self, bytes: u64) -> Result<bool, TailError> {
         self.unreported_bytes += bytes;
@@ -311,10 +301,5 @@ impl Sink for Tally<'_> {
         let bytes = std::mem::take(&mut self.unreported_bytes);
         self.shared.scanned_bytes.fetch_add(bytes, Ordering::Relaxed);
         Ok(true)
-    }
-
-    /// Ctrl-C ends the program.
-    fn stopped(&self) -> bool {
-        false
     }
 }

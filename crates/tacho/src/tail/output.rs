@@ -9,13 +9,15 @@ use std::sync::atomic::AtomicBool;
 use jiff::tz::TimeZone;
 use tacho_logdir::read::Sink;
 use tacho_logdir::read::reader::Placed;
-use tacho_record::Line;
+use tacho_record::{Field, Line};
 
-use super::table::Table;
+use super::context::{self, Context};
+use super::form::Form;
+use super::row::{Look, Role};
 use super::{TailError, Verdict};
 use crate::cli::{Color, Format, TailArgs};
-use crate::filter::Filter;
-use crate::line_limit;
+use crate::filter::{Filter, Fit, Gate};
+use crate::say;
 use crate::scan::{Due, Scan};
 
 /// How many runs are listed.
@@ -27,9 +29,33 @@ const RUNS_MAX: usize = 1000;
 pub struct Output {
     out: BufWriter<Stdout>,
     form: Form,
-    filter: Filter,
-    scan: Scan,
+    header_due: bool,
+    /// The filter.
+    pub gate: Gate,
+    /// Messages.
+    pub scan: Scan,
+    mode: Mode,
     runs: Runs,
+}
+
+/// What is done with the lines.
+enum Mode {
+    /// They are shown.
+    Show,
+    /// They are kept.
+    Keep(Vec<Vec<u8>>),
+    /// They are counted: those that match, and those that may hide some that do.
+    Count(u64, u64),
+    /// They are shown with others of their connections.
+    Context(Context, Next),
+}
+
+/// What [`Output::show`] gets next.
+#[derive(Default)]
+struct Next {
+    /// Lines to be shown before it.
+    before: Vec<Vec<u8>>,
+    is_match: bool,
 }
 
 /// The runs of the server whose lines were shown.
@@ -53,65 +79,114 @@ impl Runs {
     }
 }
 
-/// The form of lines.
-enum Form {
-    /// Unchanged.
-    Lines,
-    /// As rows; `true` while the header is not yet written.
-    Table(Table, bool),
-}
-
 impl Output {
     /// Creates the output of a command line. Ctrl-C sets `stop`.
     pub fn new(args: &TailArgs, filter: Filter, zone: TimeZone, stop: Arc<AtomicBool>) -> Self {
         let terminal = io::stdout().is_terminal();
         let form = match args.format {
             Format::Table => {
-                let color = use_color(args, terminal);
-                Form::Table(Table::new(table_width(args, terminal), color, zone), true)
+                let look = Look {
+                    width: table_width(args, terminal),
+                    color: use_color(args, terminal),
+                    zone,
+                    marks: args.context().is_some(),
+                    searched: filter.searched_texts(),
+                };
+                Form::for_people(&args.fields, look)
             }
-            Format::Json => Form::Lines,
+            Format::Json => Form::for_programs(&args.fields),
         };
+        let also: &[Field] = if args.context().is_some() { &context::FIELDS } else { &[] };
         Self {
             out: BufWriter::with_capacity(64 * 1024, io::stdout()),
             form,
-            filter,
+            header_due: true,
+            gate: Gate::new(filter, also),
             scan: Scan::new(stop),
+            mode: if args.count { Mode::Count(0, 0) } else { Mode::Show },
             runs: Runs::default(),
         }
     }
 
-    fn look_at(&self, placed: Placed) -> Result<bool, String> {
-        if placed.is_too_long {
-            return Err(line_limit::too_long());
-        }
-        Ok(self.filter.matches(&Line::parse(placed.bytes)?))
+    /// Begins to show lines with this many others of their connections on each side.
+    pub fn show_context(&mut self, count: usize) {
+        self.mode = Mode::Context(Context::new(count), Next::default());
     }
 
-    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
-        match &mut self.form {
-            Form::Lines => {
-                if self.filter.may_mix_runs() {
-                    self.runs.next(&Line::parse(bytes).map_err(io::Error::other)?);
+    /// Begins to keep lines instead of showing them.
+    pub fn keep(&mut self) {
+        self.mode = Mode::Keep(Vec::new());
+    }
+
+    /// The lines that were kept since [`Output::keep`].
+    pub fn kept(&mut self) -> Vec<Vec<u8>> {
+        match std::mem::replace(&mut self.mode, Mode::Show) {
+            Mode::Keep(lines) => lines,
+            _ => Vec::new(),
+        }
+    }
+
+    fn look_at(&mut self, placed: Placed) -> Result<bool, String> {
+        match &mut self.mode {
+            Mode::Show | Mode::Keep(_) => Ok(self.gate.judge(placed)? != Fit::No),
+            Mode::Count(matches, gaps) => {
+                match self.gate.judge(placed)? {
+                    Fit::No => {}
+                    Fit::Gap => *gaps += 1,
+                    Fit::Yes => *matches += 1,
                 }
-                self.out.write_all(bytes)?;
-                self.out.write_all(b"\n")
+                Ok(false)
             }
-            Form::Table(table, header_due) => {
-                if std::mem::take(header_due) {
-                    self.out.write_all(table.header().as_bytes())?;
+            Mode::Context(context, next) => {
+                let (fit, is_in_window, session, has_ended) =
+                    self.gate.ask(placed, |filter, line| {
+                        Ok((
+                            filter.judge(line)?,
+                            filter.window().contains(line.ts()),
+                            context::session_of(line),
+                            line.text(Field::event) == "disconnect",
+                        ))
+                    })?;
+                next.is_match = fit != Fit::No;
+                let Some(session) = session.filter(|_| is_in_window) else {
+                    return Ok(next.is_match);
+                };
+                let is_shown = if next.is_match {
+                    next.before = context.matched(session);
+                    true
+                } else {
+                    context.other(session, placed.bytes)
+                };
+                if has_ended {
+                    context.end(session);
                 }
-                // The line was parsed before, so this cannot fail; but losing a line would be worse
-                // than an error.
-                let line = Line::parse(bytes).map_err(io::Error::other)?;
-                if self.filter.may_mix_runs()
-                    && let Some(run) = self.runs.next(&line)
-                {
-                    self.out.write_all(table.run(run).as_bytes())?;
-                }
-                self.out.write_all(table.format(&line).as_bytes())
+                Ok(is_shown)
             }
         }
+    }
+
+    /// Writes a line.
+    ///
+    /// # Errors
+    /// Stdout cannot be written.
+    pub fn write(&mut self, bytes: &[u8], role: Role) -> Result<(), TailError> {
+        if std::mem::take(&mut self.header_due)
+            && let Some(header) = self.form.header()
+        {
+            self.out.write_all(header.as_bytes()).map_err(TailError::Output)?;
+        }
+        if self.gate.filter.may_mix_runs() {
+            let line = Line::parse(bytes).map_err(TailError::changed)?;
+            if let Some(run) = self.runs.next(&line).and_then(|run| self.form.run(run)) {
+                self.out.write_all(run.as_bytes()).map_err(TailError::Output)?;
+            }
+        }
+        let line = self.form.line(bytes, role).map_err(TailError::changed)?;
+        self.out.write_all(&line).map_err(TailError::Output)?;
+        if let Form::Lines = self.form {
+            self.out.write_all(b"\n").map_err(TailError::Output)?;
+        }
+        Ok(())
     }
 
     /// Reports that the lines of one connection id are of several connections.
@@ -130,11 +205,27 @@ impl Output {
         ));
     }
 
-    /// Reports the number of problems.
-    pub fn finish(&mut self) -> Verdict {
+    /// Writes what is known at the end, and reports the number of problems.
+    ///
+    /// # Errors
+    /// Stdout cannot be written.
+    pub fn finish(&mut self) -> Result<Verdict, TailError> {
         self.scan.clear_progress();
+        if let Mode::Count(matches, gaps) = self.mode {
+            writeln!(self.out, "{matches}").map_err(TailError::Output)?;
+            if gaps > 0 {
+                let lines = say::counted(gaps, "`lost` line");
+                self.note(&format!(
+                    "{lines} not counted: records are missing, which might have matched"
+                ));
+            }
+        }
+        if let Mode::Context(Context { is_incomplete: true, .. }, _) = self.mode {
+            self.note("some lines before a match are not shown: too many connections had lines");
+        }
+        self.flush()?;
         self.report_runs();
-        self.scan.finish()
+        Ok(self.scan.finish())
     }
 }
 
@@ -150,7 +241,16 @@ impl Sink for Output {
 
     fn show(&mut self, bytes: &[u8]) -> Result<(), TailError> {
         self.scan.clear_progress();
-        self.write(bytes).map_err(TailError::Output)
+        let Next { before, is_match } = match &mut self.mode {
+            Mode::Keep(lines) => {
+                lines.push(bytes.to_vec());
+                return Ok(());
+            }
+            Mode::Context(_, next) => std::mem::take(next),
+            Mode::Show | Mode::Count(..) => Next { before: Vec::new(), is_match: true },
+        };
+        before.iter().try_for_each(|line| self.write(line, Role::Context))?;
+        self.write(bytes, if is_match { Role::Match } else { Role::Context })
     }
 
     fn flush(&mut self) -> Result<(), TailError> {
@@ -190,14 +290,11 @@ impl Sink for Output {
     }
 
     fn wants_last_run(&self) -> bool {
-        self.filter.wants_last_run()
+        self.gate.filter.wants_last_run()
     }
 
     fn last_run(&mut self, run: Option<u64>) {
-        match run {
-            Some(run) => self.filter.set_last_run(run),
-            None => self.note("no line of this log names its run; lines of all runs are shown"),
-        }
+        self.gate.filter.take_last_run(run, &mut self.scan);
     }
 }
 

@@ -5,6 +5,7 @@
 //! direction. None of them is printed: they are written as `\e`, `\n`, `\u{202e}`.
 
 use std::fmt::Write as _;
+use std::ops::Range;
 
 use unicode_width::UnicodeWidthChar as _;
 
@@ -19,16 +20,49 @@ pub fn sanitize(text: &str) -> String {
     out
 }
 
+/// Sanitizes `text`, cut as by [`push_sanitized`]. Also returns where some ranges of it are in the
+/// result; they must be in order and not overlap.
+pub fn sanitize_ranges(
+    text: &str,
+    ranges: &[Range<usize>],
+    columns_max: Option<usize>,
+) -> (String, Vec<Range<usize>>) {
+    let mut out = String::new();
+    let mut borders = ranges.iter().flat_map(|range| [range.start, range.end]).peekable();
+    let mut places = Vec::new();
+    push_each(&mut out, text, columns_max, |from, to| {
+        while borders.next_if(|border| *border <= from).is_some() {
+            places.push(to);
+        }
+    });
+    places.resize(2 * ranges.len(), out.len());
+    // What was cut is in the mark at the end.
+    let place = |pair: &[usize]| pair[0].min(out.len())..pair[1].min(out.len());
+    let places = places.chunks_exact(2).map(place).collect();
+    (out, places)
+}
+
 /// Appends the sanitized `text` to `out`, in at most `columns_max` columns; if it does not fit, it
 /// is cut and ends with `…`. Returns the number of columns used.
 pub fn push_sanitized(out: &mut String, text: &str, columns_max: Option<usize>) -> usize {
+    push_each(out, text, columns_max, |_, _| {})
+}
+
+/// The same; calls `each` with the place of each character in `text`, and its place in `out`.
+fn push_each(
+    out: &mut String,
+    text: &str,
+    columns_max: Option<usize>,
+    mut each: impl FnMut(usize, usize),
+) -> usize {
     let columns_max = columns_max.unwrap_or(usize::MAX);
     let mut columns = 0;
     // Where to cut so that `…` still fits.
     let mut cut = (out.len(), 0);
     let mut combining_run = 0;
-    for character in text.chars() {
+    for (at, character) in text.char_indices() {
         let before = out.len();
+        each(at, before);
         let width = match character.width() {
             Some(width) if !is_hidden(character) => {
                 combining_run = if width == 0 { combining_run + 1 } else { 0 };
@@ -126,6 +160,24 @@ mod tests {
         let mut out = String::new();
         assert!(push_sanitized(&mut out, &pile, Some(10)) <= 10);
         assert!(out.len() < 40, "{} bytes", out.len());
+    }
+
+    #[test]
+    fn ranges_are_found_in_the_result() {
+        let shown = |text: &str, ranges: &[Range<usize>], columns| {
+            let (out, places) = sanitize_ranges(text, ranges, columns);
+            let parts = places.iter().map(|place| out[place.clone()].to_owned());
+            (out.clone(), parts.collect::<Vec<_>>())
+        };
+        let all = |text: &str, ranges: &[Range<usize>]| shown(text, ranges, None).1;
+        assert_eq!(all("abcd", &[0..1, 2..4]), ["a", "cd"]);
+        assert_eq!(all("a\nb\u{1b}c", &[1..3, 3..5]), ["\\nb", "\\ec"]);
+        assert_eq!(all("größe", &[0..1, 2.."größ".len()]), ["g", "öß"]);
+        let (out, parts) = shown("abcdef", &[1..2, 2..6], Some(4));
+        assert_eq!((out.as_str(), parts), ("abc…", vec!["b".to_owned(), "c…".to_owned()]));
+        // All of it was cut.
+        let (out, parts) = shown("データ1", &[0..3, 9..10], Some(4));
+        assert_eq!((out.as_str(), parts), ("デ…", vec!["デ".to_owned(), String::new()]));
     }
 
     #[test]

@@ -3,117 +3,43 @@
 //! On a terminal a line is one row of its width. In a pipe nothing is cut and times are complete,
 //! so that `grep` and `less -S` have all of it.
 
-use std::fmt::Write as _;
-
-use anstyle::{AnsiColor, Style};
-use jiff::tz::TimeZone;
+use anstyle::Style;
 use tacho_record::Line;
 
-use super::sanitize::push_sanitized;
+use super::row::{Align, BAD, DIM, GAP, KIND, Look, OPEN, PLAIN, Role, Row, TIME_FORMAT};
 use crate::say;
 
 /// In a narrower table the columns DB and ROWS and the date are omitted in favour of the statement.
 const WIDE_COLUMNS: usize = 110;
 
-/// The statement gets at least this much, even if the row is then too long.
-const SQL_COLUMNS_MIN: usize = 16;
-
 /// Formats rows.
 #[derive(Debug)]
 pub struct Table {
-    /// `None`: nothing is cut.
-    width: Option<usize>,
-    color: bool,
-    zone: TimeZone,
+    look: Look,
 }
-
-/// The alignment of a column.
-#[derive(Clone, Copy)]
-enum Align {
-    Left,
-    Right,
-}
-
-/// A row under construction.
-struct Row {
-    text: String,
-    columns: usize,
-    color: bool,
-}
-
-impl Row {
-    /// A column of fixed width with a space after it. A number is never cut: it would be another
-    /// number.
-    fn cell(&mut self, text: &str, width: usize, align: Align, style: Style) {
-        let mut shown = String::new();
-        let cut = matches!(align, Align::Left).then_some(width);
-        let used = push_sanitized(&mut shown, text, cut);
-        let fill = width.saturating_sub(used);
-        let (before, after) = match align {
-            Align::Left => (0, fill),
-            Align::Right => (fill, 0),
-        };
-        self.space(before);
-        self.styled(&shown, style);
-        self.space(after + 1);
-        self.columns += used + fill + 1;
-    }
-
-    fn styled(&mut self, text: &str, style: Style) {
-        if self.color && !text.is_empty() && style != Style::new() {
-            write!(self.text, "{style}{text}{style:#}").expect("a String takes all text");
-        } else {
-            self.text.push_str(text);
-        }
-    }
-
-    fn space(&mut self, count: usize) {
-        self.text.extend(std::iter::repeat_n(' ', count));
-    }
-
-    fn finish(mut self) -> String {
-        self.text.truncate(self.text.trim_end_matches(' ').len());
-        self.text.push('\n');
-        self.text
-    }
-}
-
-const PLAIN: Style = Style::new();
-const DIM: Style = Style::new().dimmed();
-const BAD: Style = AnsiColor::Red.on_default();
-const OPEN: Style = AnsiColor::Yellow.on_default();
-const KIND: Style = AnsiColor::Cyan.on_default();
-const GAP: Style = AnsiColor::Red.on_default().bold();
 
 impl Table {
-    /// Makes a table of this many columns (`None`: as wide as the text) for a reader in `zone`.
-    pub fn new(width: Option<usize>, color: bool, zone: TimeZone) -> Self {
-        Self { width, color, zone }
+    /// Makes a table.
+    pub fn new(look: Look) -> Self {
+        Self { look }
     }
 
     fn is_wide(&self) -> bool {
-        self.width.is_none_or(|width| width >= WIDE_COLUMNS)
+        self.look.width.is_none_or(|width| width >= WIDE_COLUMNS)
     }
 
     /// The names of the columns.
     pub fn header(&self) -> String {
         let names = ["TIME", "CONN", "USER", "DB", "RESULT", "COMMAND", "TOOK", "ROWS"];
-        let mut row = self.row(names, [DIM; 8]);
+        let mut row = self.row(names, [DIM; 8], Role::Context);
         row.styled("SQL", DIM);
         row.finish()
     }
 
-    /// The line before the lines of another run of the server.
-    pub fn run(&self, run: u64) -> String {
-        let mut row = Row { text: String::new(), columns: 0, color: self.color };
-        row.styled(&format!("--- run {run} of the server ---"), DIM);
-        row.finish()
-    }
-
-    fn row(&self, cells: [&str; 8], styles: [Style; 8]) -> Row {
+    fn row(&self, cells: [&str; 8], styles: [Style; 8], role: Role) -> Row {
         use Align::{Left, Right};
         let aligns = [Left, Right, Left, Left, Left, Left, Right, Right];
-        let mut row = Row { text: String::new(), columns: 0, color: self.color };
+        let mut row = Row::new(&self.look, role);
         for (index, width) in self.widths().into_iter().enumerate() {
             if width > 0 {
                 row.cell(cells[index], width, aligns[index], styles[index]);
@@ -124,7 +50,7 @@ impl Table {
 
     /// Widths of the columns before the statement; a column of width 0 is omitted.
     fn widths(&self) -> [usize; 8] {
-        match self.width {
+        match self.look.width {
             None => [32, 6, 16, 16, 11, 14, 7, 7],
             Some(_) if self.is_wide() => [18, 6, 10, 10, 11, 12, 7, 6],
             Some(_) => [12, 6, 10, 0, 11, 10, 7, 0],
@@ -132,7 +58,7 @@ impl Table {
     }
 
     /// The row of a line, with its line end.
-    pub fn format(&self, line: &Line) -> String {
+    pub fn format(&self, line: &Line, role: Role) -> String {
         let (result, result_style) = result(line);
         let command: &str = if line.event != "statement" {
             &line.event
@@ -155,22 +81,19 @@ impl Table {
                 &number(line.rows_affected.or(line.rows_sent)),
             ],
             [DIM, PLAIN, PLAIN, PLAIN, result_style, if gap { GAP } else { KIND }, DIM, DIM],
+            role,
         );
-        let room = self.width.map(|w| w.saturating_sub(row.columns).max(SQL_COLUMNS_MIN));
-        let mut text = String::new();
-        push_sanitized(&mut text, &detail(line), room);
-        row.styled(&text, if gap { GAP } else { PLAIN });
+        row.rest(&detail(line), if gap { GAP } else { PLAIN }, &self.look, line.sql_text());
         row.finish()
     }
 
     fn time(&self, line: &Line) -> String {
-        let time = line.ts.to_zoned(self.zone.clone());
-        let format = match self.width {
-            None => "%Y-%m-%dT%H:%M:%S.%6f%:z",
+        let format = match self.look.width {
             Some(_) if self.is_wide() => "%m-%d %H:%M:%S.%3f",
             Some(_) => "%H:%M:%S.%3f",
+            None => TIME_FORMAT,
         };
-        time.strftime(format).to_string()
+        line.ts.to_zoned(self.look.zone.clone()).strftime(format).to_string()
     }
 }
 
@@ -266,7 +189,13 @@ pub fn took(us: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use jiff::tz::TimeZone;
+    use std::fmt::Write as _;
     use unicode_width::UnicodeWidthStr as _;
+
+    fn table(width: Option<usize>, color: bool, zone: TimeZone) -> Table {
+        Table::new(Look { width, color, zone, marks: false, searched: Vec::new() })
+    }
 
     fn line(fields: &str) -> String {
         format!(
@@ -277,14 +206,14 @@ mod tests {
     fn show(width: Option<usize>, color: bool, fields: &str) -> String {
         let zone = TimeZone::fixed(jiff::tz::offset(1));
         let text = line(fields);
-        Table::new(width, color, zone).format(&Line::parse(text.as_bytes()).unwrap())
+        table(width, color, zone).format(&Line::parse(text.as_bytes()).unwrap(), Role::Match)
     }
 
     const SELECT: &str = r#""event":"statement","outcome":"ok","sql_command":"select","sql":"SELECT 1\nFROM t","rows_sent":3,"query_time_us":1234"#;
 
     #[test]
     fn columns_are_under_their_names() {
-        let table = Table::new(Some(120), false, TimeZone::UTC);
+        let table = table(Some(120), false, TimeZone::UTC);
         let header = table.header();
         let row = show(Some(120), false, SELECT);
         assert_eq!(

@@ -225,7 +225,7 @@ fn the_slow_log_reports_what_it_omits() {
     let told = stderr(&output);
     assert!(told.contains("1 statement without a query time left out"), "{told}");
     assert!(told.contains("1 `lost` line in the log"), "{told}");
-    let slow = stdout(&slowlog(&log, &["--min-query-time", "1s"]));
+    let slow = stdout(&slowlog(&log, &["--min-time", "1s"]));
     assert_eq!(slow.matches("# Query_time: ").count(), 1);
 }
 

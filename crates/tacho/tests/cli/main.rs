@@ -9,6 +9,8 @@ mod capture_live;
 mod capture_threads;
 mod convert;
 mod digest;
+mod display;
+mod filters;
 mod follow;
 mod messages;
 mod options;

@@ -68,8 +68,8 @@ fn a_wrong_number_has_a_message_with_the_permitted_values() {
 
 #[test]
 fn an_option_is_suggested_only_if_it_is_like_the_wrong_one() {
-    let told = stderr(&["convert", "--user", "app"]);
-    assert!(told.contains("'--user'") && !told.contains("--tls"), "{told}");
+    let told = stderr(&["convert", "--format", "ecs", "--tsl-ca", "f"]);
+    assert!(told.contains("'--tsl-ca'") && !told.contains("--tls"), "{told}");
     let told = stderr(&["tail", "--usr", "app"]);
     assert!(told.contains("'--user'"), "{told}");
 }

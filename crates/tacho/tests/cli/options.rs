@@ -148,13 +148,16 @@ fn sizes_and_durations() {
     for (us, now) in [("10", "10us"), ("11", "11us")] {
         same(
             &["slowlog", log, "--min-query-time-us", us],
-            &["slowlog", log, "--min-query-time", now],
-            &format!(
-                "--min-query-time-us is now --min-query-time, with a unit: --min-query-time {us}us"
-            ),
+            &["slowlog", log, "--min-time", now],
+            &format!("--min-query-time-us is now --min-time, with a unit: --min-time {us}us"),
         );
     }
-    let rows = |time: &str| stdout(&tacho(&["slowlog", log, "--min-query-time", time]));
+    same(
+        &["slowlog", log, "--min-query-time", "11us"],
+        &["slowlog", log, "--min-time", "11us"],
+        "--min-query-time is now --min-time",
+    );
+    let rows = |time: &str| stdout(&tacho(&["slowlog", log, "--min-time", time]));
     assert!(rows("10us").contains("SELECT 1") && !rows("11us").contains("SELECT 1"));
     same(
         &["bench", "--list", "--block", "0.5"],

@@ -1,0 +1,91 @@
+//! Filters statements as a whole: a long one has two lines in the log, each with a part of what a
+//! filter may ask for.
+//!
+//! A line that is all there is about its event is filtered before it is parsed. The others are
+//! joined first.
+
+use tacho_format::join::{HELD_BYTES_MAX, Joiner};
+use tacho_logdir::read::reader::Placed;
+use tacho_record::{EventKind, Field, Outcome, OwnedRecord};
+
+use crate::filter::{Filter, Fit, Gate};
+use crate::view::{View, with_line};
+
+/// The fields that [`is_part`] needs.
+pub const FIELDS: [Field; 3] = [Field::event, Field::outcome, Field::running_seq];
+
+/// Whether a line is one of several of its statement, or ends the wait for such lines.
+fn is_part(line: &dyn View) -> bool {
+    match &*line.text(Field::event) {
+        "statement" => {
+            line.number(Field::running_seq).is_some()
+                || line.text(Field::outcome) == Outcome::Running.name()
+        }
+        "start" | "stop" => true,
+        _ => false,
+    }
+}
+
+/// Whether a line has to be parsed, and passed to [`Joined::push`]. `gate` must read [`FIELDS`].
+///
+/// # Errors
+/// The line is broken, or too long.
+pub fn wants(gate: &mut Gate, placed: Placed<'_>) -> Result<bool, String> {
+    if gate.filter.is_open() && !placed.is_too_long {
+        return Ok(true);
+    }
+    gate.ask(placed, |filter, line| Ok(is_part(line) || filter.judge(line)? != Fit::No))
+}
+
+/// Joins the records of one log, and filters those that were joined.
+#[derive(Debug)]
+pub struct Joined {
+    joiner: Joiner,
+}
+
+impl Default for Joined {
+    fn default() -> Self {
+        Self { joiner: Joiner::new(HELD_BYTES_MAX) }
+    }
+}
+
+impl Joined {
+    /// Takes a record that [`wants`] accepted, and passes those that are complete to `emit`.
+    ///
+    /// # Errors
+    /// Those of `emit`.
+    pub fn push<E>(
+        &mut self,
+        record: OwnedRecord,
+        filter: &Filter,
+        mut emit: impl FnMut(&OwnedRecord) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let is_whole = match record.event {
+            Some(EventKind::Statement) => {
+                record.running_seq.is_none() && record.outcome != Some(Outcome::Running)
+            }
+            Some(EventKind::Start | EventKind::Stop) => false,
+            _ => true,
+        };
+        self.joiner.push(record, |record| {
+            if is_whole || passes(record, filter) { emit(record) } else { Ok(()) }
+        })
+    }
+
+    /// Passes to `emit` what is still running at the end of the log.
+    ///
+    /// # Errors
+    /// Those of `emit`.
+    pub fn finish<E>(
+        &mut self,
+        filter: &Filter,
+        mut emit: impl FnMut(&OwnedRecord) -> Result<(), E>,
+    ) -> Result<(), E> {
+        self.joiner.finish(|record| if passes(record, filter) { emit(record) } else { Ok(()) })
+    }
+}
+
+fn passes(record: &OwnedRecord, filter: &Filter) -> bool {
+    // A line that was parsed completely is not broken.
+    with_line(record, |line| filter.judge(line).is_ok_and(|fit| fit != Fit::No))
+}

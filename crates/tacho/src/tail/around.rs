@@ -1,0 +1,202 @@
+//! The newest lines that match, with lines of the same connection before and after: `--context`
+//! with `-n`.
+//!
+//! The log is read backward twice, each time only as far as the answer needs: to find the lines
+//! that match, and with them the connections; and to find the lines of these connections.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::path::Path;
+
+use tacho_logdir::read::content::Access;
+use tacho_logdir::read::files::Input;
+use tacho_logdir::read::reader::Placed;
+use tacho_logdir::read::{self, Lines, Request, Sink};
+use tacho_record::Line;
+
+use super::TailError;
+use super::context::{Session, session_of};
+use super::row::Role;
+use crate::filter::{Fit, Gate};
+use crate::scan::Scan;
+
+/// Finds lines.
+pub struct Around<'a> {
+    gate: &'a mut Gate,
+    scan: &'a mut Scan,
+    /// How many lines before and after a match.
+    count: usize,
+    is_second: bool,
+    /// The lines that match and were not met in the second reading, in their order.
+    matched: HashMap<Vec<u8>, usize>,
+    sessions: HashMap<Session, Near>,
+    /// Lines to be shown, newest first.
+    found: Vec<(usize, Role, Vec<u8>)>,
+    /// How many lines the second reading has met.
+    met: usize,
+    /// The second reading repeats what the first one has reported.
+    reported: HashSet<String>,
+}
+
+/// Lines in the order of the log, and how many of them match.
+pub type Found = (usize, Vec<(Role, Vec<u8>)>);
+
+/// What is known of a connection of the second reading.
+#[derive(Debug, Default)]
+struct Near {
+    /// Newer lines, which belong to the next match.
+    newer: VecDeque<(usize, Vec<u8>)>,
+    /// How many older lines are to be shown.
+    older: usize,
+}
+
+impl<'a> Around<'a> {
+    /// This many lines on each side.
+    pub fn new(count: usize, gate: &'a mut Gate, scan: &'a mut Scan) -> Self {
+        Self {
+            gate,
+            scan,
+            count,
+            is_second: false,
+            matched: HashMap::new(),
+            sessions: HashMap::new(),
+            found: Vec::new(),
+            met: 0,
+            reported: HashSet::new(),
+        }
+    }
+
+    /// The newest lines that match, at most so many, with those around them, in the order of the
+    /// log. Also returns how many match.
+    ///
+    /// # Errors
+    /// The log cannot be read.
+    pub fn find(mut self, place: Input, lines: usize, access: &Access) -> Result<Found, TailError> {
+        let window = self.gate.filter.window();
+        let lines = Lines::Last(lines);
+        let again = place.clone();
+        let request = Request { from: None, lines, newest_first: false, window, follow: false };
+        read::read(place, &request, access, &mut self)?;
+        let matched = self.matched.len();
+        self.is_second = true;
+        if !self.is_done() {
+            let request = Request { lines: Lines::All, newest_first: true, ..request };
+            read::read(again, &request, access, &mut self)?;
+        }
+        // Those that the second reading has not met, because their file was removed, are the
+        // oldest.
+        let mut rest: Vec<_> = std::mem::take(&mut self.matched).into_iter().collect();
+        rest.sort_unstable_by_key(|(_, number)| *number);
+        self.found.sort_unstable_by_key(|(met, ..)| std::cmp::Reverse(*met));
+        let rest = rest.into_iter().map(|(bytes, _)| (Role::Match, bytes));
+        let found = self.found.into_iter().map(|(_, role, bytes)| (role, bytes));
+        Ok((matched, rest.chain(found).collect()))
+    }
+
+    /// Whether all lines were found.
+    fn is_done(&self) -> bool {
+        self.matched.is_empty() && self.sessions.values().all(|near| near.older == 0)
+    }
+
+    fn look_at(&mut self, placed: Placed<'_>) -> Result<bool, String> {
+        if !self.is_second {
+            return Ok(self.gate.judge(placed)? != Fit::No);
+        }
+        let sessions = &self.sessions;
+        let is_near = self.gate.ask(placed, |filter, line| {
+            let is_known = session_of(line).is_some_and(|it| sessions.contains_key(&it));
+            Ok(is_known && filter.window().contains(line.ts()))
+        })?;
+        Ok(is_near || self.matched.contains_key(placed.bytes))
+    }
+
+    /// A line of the second reading, which goes backward.
+    fn meet(&mut self, bytes: &[u8]) -> Result<(), String> {
+        let met = self.met;
+        self.met += 1;
+        let line = Line::parse(bytes)?;
+        let is_match = self.matched.remove(bytes).is_some();
+        let near = session_of(&line).and_then(|session| self.sessions.get_mut(&session));
+        let Some(near) = near else {
+            if is_match {
+                self.found.push((met, Role::Match, bytes.to_vec()));
+            }
+            return Ok(());
+        };
+        if is_match {
+            let newer = near.newer.drain(..).map(|(met, bytes)| (met, Role::Context, bytes));
+            self.found.extend(newer);
+            self.found.push((met, Role::Match, bytes.to_vec()));
+            near.older = self.count;
+        } else if near.older > 0 {
+            near.older -= 1;
+            self.found.push((met, Role::Context, bytes.to_vec()));
+        } else {
+            if near.newer.len() == self.count {
+                near.newer.pop_front();
+            }
+            near.newer.push_back((met, bytes.to_vec()));
+        }
+        // Nothing of the connection is older than its first event.
+        if line.conn_seq == Some(1) {
+            near.older = 0;
+        }
+        Ok(())
+    }
+}
+
+impl Sink for Around<'_> {
+    type Error = TailError;
+
+    fn wants(&mut self, path: &Path, line: Placed<'_>) -> bool {
+        self.look_at(line).unwrap_or_else(|reason| {
+            if self.reported.insert(format!("{} {}", path.display(), line.offset)) {
+                self.scan.problem_at(path, Some(line.offset), &format!("broken line: {reason}"));
+            }
+            false
+        })
+    }
+
+    fn show(&mut self, bytes: &[u8]) -> Result<(), TailError> {
+        if self.is_second {
+            return self.meet(bytes).map_err(TailError::changed);
+        }
+        let line = Line::parse(bytes).map_err(TailError::changed)?;
+        if let Some(session) = session_of(&line) {
+            self.sessions.entry(session).or_default();
+        }
+        self.matched.insert(bytes.to_vec(), self.matched.len());
+        Ok(())
+    }
+
+    fn problem(&mut self, path: &Path, reason: &str) {
+        if self.reported.insert(format!("{}: {reason}", path.display())) {
+            self.scan.problem_at(path, None, reason);
+        }
+    }
+
+    fn note(&mut self, text: &str) {
+        if self.reported.insert(text.to_owned()) {
+            self.scan.note(text);
+        }
+    }
+
+    fn out_of_room(&mut self, path: &Path, bytes_max: usize) {
+        self.scan.out_of_room(path, bytes_max);
+    }
+
+    fn scanned(&mut self, _: u64) -> Result<bool, TailError> {
+        Ok(!self.stopped())
+    }
+
+    fn stopped(&self) -> bool {
+        self.is_second && self.is_done()
+    }
+
+    fn wants_last_run(&self) -> bool {
+        !self.is_second && self.gate.filter.wants_last_run()
+    }
+
+    fn last_run(&mut self, run: Option<u64>) {
+        self.gate.filter.take_last_run(run, self.scan);
+    }
+}
