@@ -15,7 +15,7 @@ use crate::view::{View, with_line};
 pub const FIELDS: [Field; 3] = [Field::event, Field::outcome, Field::running_seq];
 
 /// Whether a line is one of several of its statement, or ends the wait for such lines.
-fn is_part(line: &dyn View) -> bool {
+pub fn is_part(line: &dyn View) -> bool {
     match &*line.text(Field::event) {
         "statement" => {
             line.number(Field::running_seq).is_some()
@@ -26,12 +26,14 @@ fn is_part(line: &dyn View) -> bool {
     }
 }
 
-/// Whether a line has to be parsed, and passed to [`Joined::push`]. `gate` must read [`FIELDS`].
+/// Whether a line has to be parsed. If it [is a part](is_part), or in the filter's range of times,
+/// it is then passed to [`Joined::push`]. `gate` must read [`FIELDS`].
 ///
 /// # Errors
 /// The line is broken, or too long.
 pub fn wants(gate: &mut Gate, placed: Placed<'_>) -> Result<bool, String> {
-    if gate.filter.is_open() && !placed.is_too_long {
+    // Most lines that are read are in the range: reading their time first would cost more.
+    if gate.filter.is_by_time_only() && !placed.is_too_long {
         return Ok(true);
     }
     gate.ask(placed, |filter, line| Ok(is_part(line) || filter.judge(line)? != Fit::No))

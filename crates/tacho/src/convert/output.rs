@@ -96,6 +96,8 @@ impl<T: Target> Output<T> {
             return Ok(false);
         }
         let line = Line::parse(placed.bytes)?;
+        let window = self.gate.filter.window();
+        let is_wanted = is_wanted && (window.contains(line.ts) || joined::is_part(&line));
         self.target.look_at(&mut self.scan, path, placed.offset, &line, is_wanted)
     }
 }

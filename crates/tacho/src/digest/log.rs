@@ -7,6 +7,7 @@ use std::sync::Arc;
 use jiff::Zoned;
 use tacho_logdir::read::reader::Placed;
 use tacho_logdir::read::{self, Lines, Request, Sink};
+use tacho_record::charset::{Charset, restore};
 use tacho_record::{Line, OwnedRecord};
 
 use super::Printer;
@@ -57,8 +58,16 @@ struct Statements<'p, 'a> {
     scan: Scan,
     joined: Joined,
     /// The line that is wanted.
-    waiting: Option<OwnedRecord>,
+    waiting: Option<Waiting>,
     printer: &'p mut Printer<'a>,
+}
+
+/// A line that is wanted.
+enum Waiting {
+    /// Of several about its statement.
+    Part(Box<OwnedRecord>),
+    /// All there is about its statement.
+    Whole { sql: Vec<u8>, charset: String, is_redacted: bool, digest: String },
 }
 
 impl Statements<'_, '_> {
@@ -67,11 +76,22 @@ impl Statements<'_, '_> {
             return Ok(false);
         }
         let line = Line::parse(placed.bytes)?;
-        // Statements, and what ends the wait for their ends.
-        if !matches!(&*line.event, "statement" | "start" | "stop") {
+        if joined::is_part(&line) {
+            let record = OwnedRecord::of_line(&line).map_err(|error| error.to_string())?;
+            self.waiting = Some(Waiting::Part(Box::new(record)));
+            return Ok(true);
+        }
+        let Some(sql) = line.sql.text.as_deref().filter(|_| line.event == "statement") else {
+            return Ok(false);
+        };
+        if !self.gate.filter.window().contains(line.ts) {
             return Ok(false);
         }
-        self.waiting = Some(OwnedRecord::of_line(&line).map_err(|error| error.to_string())?);
+        let charset = line.sql_charset.to_string();
+        let set = Charset::by_name(charset.as_bytes()).unwrap_or(Charset::BINARY);
+        let sql = restore(sql, line.sql.b64.as_deref(), set).map_err(|error| error.to_string())?;
+        let (is_redacted, digest) = (line.sql_redacted, line.digest.into_owned());
+        self.waiting = Some(Waiting::Whole { sql, charset, is_redacted, digest });
         Ok(true)
     }
 }
@@ -88,8 +108,16 @@ impl Sink for Statements<'_, '_> {
 
     fn show(&mut self, _: &[u8]) -> Result<(), TailError> {
         let Self { waiting, joined, gate, printer, .. } = self;
-        let Some(record) = waiting.take() else { return Ok(()) };
-        let printed = joined.push(record, &gate.filter, |record| print_one(record, printer));
+        let printed = match waiting.take() {
+            None => Ok(()),
+            Some(Waiting::Part(record)) => {
+                joined.push(*record, &gate.filter, |record| print_one(record, printer))
+            }
+            Some(Waiting::Whole { sql, charset, is_redacted, digest }) => {
+                let digest = Some(&*digest).filter(|digest| !digest.is_empty());
+                printer.print(&sql, charset.as_bytes(), is_redacted, digest)
+            }
+        };
         printed.map_err(TailError::Output)
     }
 

@@ -133,10 +133,9 @@ impl Filter {
         self.window
     }
 
-    /// Whether every line passes.
-    pub fn is_open(&self) -> bool {
-        self.window == Window::default()
-            && self.seqs.is_none()
+    /// Whether every line of the range of times passes.
+    pub fn is_by_time_only(&self) -> bool {
+        self.seqs.is_none()
             && self.events.is_empty()
             && self.conditions.is_empty()
             && self.min_time_us.is_none()

@@ -29,6 +29,8 @@ pub struct Around<'a> {
     /// The lines that match and were not met in the second reading, in their order.
     matched: HashMap<Vec<u8>, usize>,
     sessions: HashMap<Session, Near>,
+    /// How many of them have older lines to be shown.
+    unfinished: usize,
     /// Lines to be shown, newest first.
     found: Vec<(usize, Role, Vec<u8>)>,
     /// How many lines the second reading has met.
@@ -59,6 +61,7 @@ impl<'a> Around<'a> {
             is_second: false,
             matched: HashMap::new(),
             sessions: HashMap::new(),
+            unfinished: 0,
             found: Vec::new(),
             met: 0,
             reported: HashSet::new(),
@@ -94,7 +97,7 @@ impl<'a> Around<'a> {
 
     /// Whether all lines were found.
     fn is_done(&self) -> bool {
-        self.matched.is_empty() && self.sessions.values().all(|near| near.older == 0)
+        self.matched.is_empty() && self.unfinished == 0
     }
 
     fn look_at(&mut self, placed: Placed<'_>) -> Result<bool, String> {
@@ -122,6 +125,7 @@ impl<'a> Around<'a> {
             }
             return Ok(());
         };
+        let was_unfinished = near.older > 0;
         if is_match {
             let newer = near.newer.drain(..).map(|(met, bytes)| (met, Role::Context, bytes));
             self.found.extend(newer);
@@ -140,6 +144,8 @@ impl<'a> Around<'a> {
         if line.conn_seq == Some(1) {
             near.older = 0;
         }
+        self.unfinished += usize::from(near.older > 0);
+        self.unfinished -= usize::from(was_unfinished);
         Ok(())
     }
 }

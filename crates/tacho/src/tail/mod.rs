@@ -139,7 +139,8 @@ pub fn run(args: &TailArgs) -> Result<Verdict, TailError> {
             show_newest(places, count, newest_first, &mut output, find)?;
         }
         (Lines::All, Some(_)) if newest_first => return Err(TailError::ContextReverse),
-        (Lines::Last(count), None) if !follow => {
+        // Those of one log need not be kept.
+        (Lines::Last(count), None) if places.len() > 1 => {
             let find = |place, count, output: &mut Output| {
                 let request = Request { lines: Lines::Last(count), newest_first: false, ..request };
                 output.keep();
