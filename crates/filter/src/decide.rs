@@ -78,7 +78,7 @@ impl Decision {
 }
 
 /// Whether a condition holds.
-#[derive(Clone, Copy, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Truth {
     Yes,
     No,
@@ -121,6 +121,13 @@ impl Program<'_> {
         } else {
             Decision::Open(open)
         }
+    }
+
+    /// The index of the rule that a decided action is due to, for people: the first rule that
+    /// matches, or that may match and has the same action. `None`: the default.
+    #[cfg(feature = "compile")]
+    pub fn decider(&self, facts: &Facts<'_>) -> Option<usize> {
+        self.rules().position(|rule| rule.holds(facts) != Truth::No)
     }
 }
 

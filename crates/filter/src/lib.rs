@@ -15,6 +15,8 @@
 //! | [`network`] | addresses and prefixes |
 //! | [`mod@compile`] | from JSON, with the position of errors |
 //! | [`class`] | the classes of `sql_command` |
+//! | [`cover`] | rules that an earlier rule makes useless |
+//! | [`known`] | what the servers support in a filter |
 //! | [`tables`] | whether the tables of a statement are all known |
 
 #![cfg_attr(not(any(test, feature = "compile")), no_std)]
@@ -35,8 +37,12 @@ pub mod block;
 pub mod class;
 #[cfg(feature = "compile")]
 pub mod compile;
+#[cfg(feature = "compile")]
+pub mod cover;
 pub mod decide;
 pub mod glob;
+#[cfg(feature = "compile")]
+pub mod known;
 pub mod network;
 pub mod program;
 pub mod tables;

@@ -15,6 +15,7 @@ mod fields;
 mod parse;
 
 pub use error::Error;
+use error::Errors;
 use parse::Source;
 
 use crate::block::CommandSet;
@@ -90,16 +91,52 @@ impl Server {
     }
 }
 
+/// A filter without errors.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Checked {
+    /// The compiled filter; no bytes: it records everything.
+    pub program: Vec<u8>,
+    /// Where each rule is in the text.
+    pub rules: Vec<RuleSource>,
+}
+
+/// A rule in the text of a filter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RuleSource {
+    /// The line where it begins, from 1.
+    pub line: usize,
+    /// The character in the line, from 1.
+    pub column: usize,
+    /// Its `name`.
+    pub name: Option<String>,
+}
+
 /// Compiles a filter. Text that is only white space is a filter that records everything: no bytes.
 ///
 /// # Errors
 /// The first error: no part of a wrong filter takes effect.
 pub fn compile(text: &str, server: &Server) -> Result<Vec<u8>, Error> {
+    let mut errors = Errors::up_to(1);
+    let checked = compile_with(text, server, &mut errors);
+    errors.found.into_iter().next().map_or(Ok(checked.program), Err)
+}
+
+/// Compiles a filter for people who correct it: with the place of each rule, or with one error for
+/// each rule that is wrong.
+///
+/// # Errors
+/// The errors, `errors_max` at most. The first one is that of [`compile`].
+pub fn check(text: &str, server: &Server, errors_max: usize) -> Result<Checked, Vec<Error>> {
+    let mut errors = Errors::up_to(errors_max);
+    let checked = compile_with(text, server, &mut errors);
+    if errors.found.is_empty() { Ok(checked) } else { Err(errors.found) }
+}
+
+fn compile_with(text: &str, server: &Server, errors: &mut Errors) -> Checked {
     if text.trim().is_empty() {
-        return Ok(Vec::new());
+        return Checked::default();
     }
-    let source = Source { text, server };
-    source.filter()
+    Source { text, server }.filter(errors)
 }
 
 #[cfg(test)]

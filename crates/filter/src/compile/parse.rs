@@ -7,7 +7,8 @@ use jsonc_parser::common::Ranged;
 use jsonc_parser::{CollectOptions, CommentCollectionStrategy, ParseOptions, parse_to_ast};
 
 use super::block::Words;
-use super::{Error, RULES_MAX, Server, TEXT_BYTES_MAX};
+use super::error::{Cursor, Errors};
+use super::{Checked, Error, RULES_MAX, RuleSource, Server, TEXT_BYTES_MAX};
 use crate::program::{
     Action, FIELD_COMMAND, FIELD_DB, FIELD_ERRNO, FIELD_SQL_COMMAND, FIELD_TABLE, Overflow,
     USES_BLOCK, USES_COMMAND, USES_DB, USES_END, USES_ERRNO, USES_TABLE,
@@ -78,6 +79,34 @@ pub(super) struct Before {
     pub(super) count: usize,
 }
 
+/// A compiled rule.
+struct Rule {
+    /// `USES_*` bits.
+    uses: u8,
+    bytes: Vec<u8>,
+    name: Option<String>,
+}
+
+/// The compiled rules of a filter.
+#[derive(Default)]
+struct Rules {
+    before: Before,
+    bytes: Vec<u8>,
+    sources: Vec<RuleSource>,
+}
+
+impl Rules {
+    fn add(&mut self, rule: Rule, (line, column): (usize, usize)) {
+        self.before.all |= rule.uses;
+        if rule.uses & USES_BLOCK == 0 {
+            self.before.others |= rule.uses;
+        }
+        self.bytes.extend_from_slice(&(rule.bytes.len() as u32).to_le_bytes());
+        self.bytes.extend_from_slice(&rule.bytes);
+        self.sources.push(RuleSource { line, column, name: rule.name });
+    }
+}
+
 /// One key of an object.
 pub(super) struct Key<'v, 't> {
     pub(super) name: &'v str,
@@ -122,7 +151,15 @@ impl<'s> Source<'s> {
         }
     }
 
-    pub(super) fn filter(&self) -> Result<Vec<u8>, Error> {
+    /// Errors in different rules are independent of each other; of a rule only the first is found.
+    pub(super) fn filter(&self, errors: &mut Errors) -> Checked {
+        self.document(errors).unwrap_or_else(|error| {
+            errors.add(error);
+            Checked::default()
+        })
+    }
+
+    fn document(&self, errors: &mut Errors) -> Result<Checked, Error> {
         if self.text.len() > TEXT_BYTES_MAX {
             let message = format!("the filter has {} bytes, more than 1 MiB", self.text.len());
             return Err(self.error(0, message));
@@ -150,20 +187,19 @@ impl<'s> Source<'s> {
                 _ => return Err(self.unknown(&key, &["default", "rules"])),
             }
         }
-        let (count, mut uses, rules) = match rules {
-            Some(Value::Array(rules)) => self.rules(&rules.elements)?,
+        let Rules { mut before, bytes: rules, sources } = match rules {
+            Some(Value::Array(rules)) => self.rules(&rules.elements, errors)?,
             Some(other) => return Err(self.error_at(other, "expected an array of rules")),
-            None => (0, Before::default(), Vec::new()),
+            None => Rules::default(),
         };
         if let (true, Some(value)) = (default.block, default_at) {
-            self.check_block(value, 0, uses)?;
-            uses.all |= USES_BLOCK;
+            self.check_block(value, 0, before)?;
+            before.all |= USES_BLOCK;
         }
-        let uses = uses.all;
-        let mut bytes = count.to_le_bytes().to_vec();
-        bytes.extend_from_slice(&[default.to_byte(), uses]);
-        bytes.extend_from_slice(&rules);
-        Ok(bytes)
+        let mut program = (sources.len() as u16).to_le_bytes().to_vec();
+        program.extend_from_slice(&[default.to_byte(), before.all]);
+        program.extend_from_slice(&rules);
+        Ok(Checked { program, rules: sources })
     }
 
     /// Checks brackets outside strings and comments.
@@ -196,31 +232,34 @@ impl<'s> Source<'s> {
         Ok(())
     }
 
-    fn rules(&self, elements: &[Value<'_>]) -> Result<(u16, Before, Vec<u8>), Error> {
+    fn rules(&self, elements: &[Value<'_>], errors: &mut Errors) -> Result<Rules, Error> {
         if let Some(first_too_many) = elements.get(RULES_MAX) {
             let message = format!("more than {RULES_MAX} rules");
             return Err(self.error_at(first_too_many, message));
         }
-        let mut before = Before::default();
-        let mut bytes = Vec::new();
+        let mut rules = Rules::default();
+        let mut cursor = Cursor::new(self.text);
         for element in elements {
-            let Value::Object(object) = element else {
-                return Err(self.error_at(element, "expected a rule: an object"));
+            let rule = match element {
+                Value::Object(object) => self.rule(object, rules.before),
+                _ => Err(self.error_at(element, "expected a rule: an object")),
             };
-            let (uses, rule) = self.rule(object, before)?;
-            before.count = before.count.saturating_add(1);
-            before.all |= uses;
-            if uses & USES_BLOCK == 0 {
-                before.others |= uses;
+            // A wrong rule has its number, too.
+            rules.before.count = rules.before.count.saturating_add(1);
+            match rule {
+                Ok(rule) => rules.add(rule, cursor.place(element.range().start)),
+                Err(error) => {
+                    if !errors.add(error) {
+                        break;
+                    }
+                }
             }
-            bytes.extend_from_slice(&(rule.len() as u32).to_le_bytes());
-            bytes.extend_from_slice(&rule);
         }
-        Ok((elements.len() as u16, before, bytes))
+        Ok(rules)
     }
 
     /// `before`: the facts that the rules before this one use.
-    fn rule(&self, object: &Object<'_>, before: Before) -> Result<(u8, Vec<u8>), Error> {
+    fn rule(&self, object: &Object<'_>, before: Before) -> Result<Rule, Error> {
         const OWN_KEYS: [&str; 7] =
             ["name", "action", "overflow", "redact", "error", "message", "not"];
         let mut action = None;
@@ -285,7 +324,7 @@ impl<'s> Source<'s> {
             return Err(self.error_at(value, message));
         }
         bytes.append(&mut conditions.bytes);
-        Ok((uses, bytes))
+        Ok(Rule { uses, bytes, name: words.name.map(|(name, _)| name.to_owned()) })
     }
 
     fn action(&self, value: &Value<'_>) -> Result<Action, Error> {
