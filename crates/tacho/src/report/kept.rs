@@ -58,7 +58,8 @@ impl Kept {
     }
 }
 
-fn cut(text: &str) -> &str {
+/// The beginning of a text, as it is kept.
+pub fn cut(text: &str) -> &str {
     let mut end = text.len().min(TEXT_BYTES_MAX);
     while !text.is_char_boundary(end) {
         end -= 1;

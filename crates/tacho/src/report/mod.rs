@@ -35,8 +35,11 @@ use crate::tail::{self, TailError, Verdict, since};
 use answer::Answer;
 pub use args::ReportArgs;
 use args::{Format, Options};
+pub use data::time;
+pub use kept::cut;
 use query::Query;
 use summary::Summary;
+pub use summary::second;
 use tally::{Counted, Shared};
 
 /// Runs `tacho report`.

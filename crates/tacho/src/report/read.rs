@@ -1,31 +1,20 @@
 //! Reads logs on several threads.
 
-use std::num::NonZero;
 use std::path::Path;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
-use std::thread::ScopedJoinHandle;
-use std::time::Duration;
+use std::sync::mpsc::channel;
 
 use tacho_logdir::read::content::Access;
 use tacho_logdir::read::files::Input;
 use tacho_logdir::read::pieces::Pieces;
 use tacho_logdir::read::reader::Placed;
 use tacho_logdir::read::{self, Lines, Request, Sink};
-use tacho_record::OwnedRecord;
 
 use super::gaps::Sequence;
-use super::tally::{Counted, Message, Shared, Tally};
+use super::tally::{Counted, Shared, Tally};
 use crate::filter::Filter;
+use crate::parallel;
 use crate::scan::Scan;
 use crate::tail::{self, TailError};
-
-/// How often the progress is looked at.
-const PROGRESS_INTERVAL: Duration = Duration::from_millis(250);
-
-/// Most `running` lines and ends of long statements that a thread keeps because they wait for lines
-/// of other pieces. Beyond that, some are counted without the other one.
-const UNJOINED_MAX: usize = 100_000;
 
 /// Lists the pieces of a log, and finds its newest run if the filter needs it.
 ///
@@ -57,36 +46,20 @@ pub fn pieces(
     shared: &Shared<'_>,
     scan: &mut Scan,
 ) -> Result<Counted, TailError> {
-    let next = AtomicUsize::new(0);
-    let work = Work { pieces, access, next: &next };
-    let threads = std::thread::available_parallelism().map_or(1, NonZero::get).min(pieces.count());
-    let (sender, messages) = channel();
-    let done = std::thread::scope(|scope| {
-        let start = |_| {
-            let tally = Tally::new(shared, sender.clone());
-            scope.spawn(|| work.run(tally))
-        };
-        let threads: Vec<_> = (0..threads).map(start).collect();
-        // The channel ends when the last reader does.
-        drop(sender);
-        watch(&messages, shared, scan);
-        let join = |thread: ScopedJoinHandle<'_, _>| {
-            thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-        };
-        threads.into_iter().map(join).collect::<Result<Vec<Done>, TailError>>()
-    })?;
+    let start = |messages| Tally::new(shared, messages);
+    let found = parallel::read(pieces, access, shared.scanned_bytes, scan, start)?;
     let (sender, messages) = channel();
     let mut rest = Tally::new(shared, sender);
     let mut sequences = vec![Sequence::default(); pieces.count()];
     let (mut unjoined, mut parts) = (Vec::new(), Vec::new());
-    for one in done {
+    for one in found {
         one.sequences.into_iter().for_each(|(piece, sequence)| sequences[piece] = sequence);
         unjoined.extend(one.unjoined);
         parts.push(one.counted);
     }
     rest.join(unjoined);
-    let mut counted = rest.finish();
-    watch(&messages, shared, scan);
+    let mut counted = rest.counted();
+    parallel::watch(&messages, shared.scanned_bytes, scan);
     parts.into_iter().for_each(|part| counted.merge(part));
     let mut sequence = Sequence::default();
     sequences.into_iter().for_each(|next| sequence.join(next));
@@ -114,64 +87,13 @@ pub fn stream(
     let lines = Lines::All;
     let request = Request { from: None, lines, newest_first: false, window, follow: false };
     let done = read::read(place, &request, access, &mut tally);
-    let (sequence, unjoined) = tally.end_piece();
+    let (sequence, unjoined) = tally.take_piece();
     tally.join(unjoined);
-    let mut counted = tally.finish();
-    watch(&messages, shared, scan);
+    let mut counted = tally.counted();
+    parallel::watch(&messages, shared.scanned_bytes, scan);
     done?;
     counted.gaps.missing_lines = sequence.missing(counted.gaps.damaged_lines);
     Ok(counted)
-}
-
-/// Shows messages and progress until all readers have ended.
-fn watch(messages: &Receiver<Message>, shared: &Shared<'_>, scan: &mut Scan) {
-    loop {
-        match messages.recv_timeout(PROGRESS_INTERVAL) {
-            Ok(Message::Problem(path, offset, reason)) => scan.problem_at(&path, offset, &reason),
-            Ok(Message::Note(text)) => scan.note(&text),
-            Err(RecvTimeoutError::Timeout) => {
-                scan.scanned_to(shared.scanned_bytes.load(Ordering::Relaxed));
-            }
-            Err(RecvTimeoutError::Disconnected) => return,
-        }
-    }
-}
-
-/// The work of all threads.
-#[derive(Clone, Copy)]
-struct Work<'a> {
-    pieces: &'a Pieces,
-    access: &'a Access,
-    /// The next piece to read.
-    next: &'a AtomicUsize,
-}
-
-/// What a thread has done.
-struct Done {
-    counted: Counted,
-    /// By number of the piece.
-    sequences: Vec<(usize, Sequence)>,
-    unjoined: Vec<OwnedRecord>,
-}
-
-impl Work<'_> {
-    /// Reads pieces until there is none left.
-    fn run(&self, mut tally: Tally<'_>) -> Result<Done, TailError> {
-        let (mut sequences, mut unjoined) = (Vec::new(), Vec::new());
-        loop {
-            let piece = self.next.fetch_add(1, Ordering::Relaxed);
-            if piece >= self.pieces.count() {
-                return Ok(Done { counted: tally.finish(), sequences, unjoined });
-            }
-            self.pieces.read(piece, self.access, &mut tally)?;
-            let (sequence, rest) = tally.end_piece();
-            sequences.push((piece, sequence));
-            unjoined.extend(rest);
-            if unjoined.len() > UNJOINED_MAX {
-                tally.join(std::mem::take(&mut unjoined));
-            }
-        }
-    }
 }
 
 /// Hears of the listing of a log.

@@ -11,7 +11,7 @@ use super::stats::{Measure, Stats};
 use crate::say::counted;
 
 /// A moment, to the second.
-fn second(us: i64, zone: &TimeZone) -> String {
+pub fn second(us: i64, zone: &TimeZone) -> String {
     const SECOND_BYTES: usize = "2026-11-27 07:00:00".len();
     let text = data::time(us, zone).unwrap_or_default();
     text.get(..SECOND_BYTES).unwrap_or_default().replace('T', " ")

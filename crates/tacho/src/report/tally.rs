@@ -1,8 +1,8 @@
 //! Counts the lines of one thread.
 
 use std::convert::Infallible;
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::path::Path;
+use std::sync::atomic::AtomicU64;
 use std::sync::mpsc::Sender;
 
 use jiff::tz::TimeZone;
@@ -20,6 +20,7 @@ use super::query::{Choice, Query, Subject};
 use super::stats::{Figures, Stats};
 use crate::filter::{Filter, Fit};
 use crate::line_limit;
+use crate::parallel::{Message, Reader, Scanned};
 use crate::tail::TailError;
 use crate::view::{NotTables, Partial, View, with_line};
 
@@ -29,8 +30,9 @@ pub const GROUPS_MAX: usize = 100_000;
 /// Most rows of a list.
 const ROWS_MAX: usize = 100_000;
 
-/// Bytes that are read between two updates of [`Shared`].
-const TICK_BYTES: u64 = 1 << 20;
+/// Most `running` lines and ends of long statements that a reader keeps because they wait for lines
+/// of other pieces. Beyond that, some are counted without the other one.
+const UNJOINED_MAX: usize = 100_000;
 
 /// What the readers of a report share.
 #[derive(Debug)]
@@ -45,15 +47,6 @@ pub struct Shared<'a> {
     pub top: usize,
     /// Bytes read so far.
     pub scanned_bytes: &'a AtomicU64,
-}
-
-/// What a reader has to say.
-#[derive(Debug)]
-pub enum Message {
-    /// A file, or the line at an offset, cannot be read.
-    Problem(PathBuf, Option<u64>, String),
-    /// Anything else.
-    Note(String),
 }
 
 /// The result of one reader.
@@ -94,6 +87,17 @@ impl Counted {
     }
 }
 
+/// The result of one of several readers.
+#[derive(Debug)]
+pub struct Found {
+    /// What was counted.
+    pub counted: Counted,
+    /// The numbers of the lines of each piece, by the number of the piece.
+    pub sequences: Vec<(usize, Sequence)>,
+    /// `running` lines and their ends that are in different pieces.
+    pub unjoined: Vec<OwnedRecord>,
+}
+
 /// Counts lines.
 pub struct Tally<'a> {
     shared: &'a Shared<'a>,
@@ -105,8 +109,12 @@ pub struct Tally<'a> {
     /// `running` lines and their ends that are in different pieces.
     unjoined: Vec<OwnedRecord>,
     sequence: Sequence,
+    /// Of the pieces that were read.
+    sequences: Vec<(usize, Sequence)>,
+    /// The same of them.
+    unjoined_pieces: Vec<OwnedRecord>,
     counted: Counted,
-    unreported_bytes: u64,
+    scanned: Scanned<'a>,
 }
 
 impl<'a> Tally<'a> {
@@ -122,14 +130,16 @@ impl<'a> Tally<'a> {
             joiner: Joiner::new(HELD_BYTES_MAX),
             unjoined: Vec::new(),
             sequence: Sequence::default(),
+            sequences: Vec::new(),
+            unjoined_pieces: Vec::new(),
             counted: Counted::new(query, shared.top),
-            unreported_bytes: 0,
+            scanned: Scanned::new(shared.scanned_bytes),
         }
     }
 
     /// Ends a piece of the log. Returns the numbers of its lines, and those of its lines that may
     /// belong to lines of other pieces.
-    pub fn end_piece(&mut self) -> (Sequence, Vec<OwnedRecord>) {
+    pub fn take_piece(&mut self) -> (Sequence, Vec<OwnedRecord>) {
         let unjoined = &mut self.unjoined;
         let Ok(()) = self.joiner.finish(|record| {
             unjoined.push(record.clone());
@@ -139,11 +149,11 @@ impl<'a> Tally<'a> {
     }
 
     /// The result.
-    pub fn finish(self) -> Counted {
+    pub fn counted(self) -> Counted {
         self.counted
     }
 
-    /// Counts the records of all pieces of a log that are left after [`Self::end_piece`].
+    /// Counts the records of all pieces of a log that are left after [`Self::take_piece`].
     pub fn join(&mut self, mut unjoined: Vec<OwnedRecord>) {
         unjoined.sort_by_key(|record| record.seq);
         let mut joiner = Joiner::new(HELD_BYTES_MAX);
@@ -274,6 +284,25 @@ impl<'a> Tally<'a> {
     }
 }
 
+impl Reader for Tally<'_> {
+    type Found = Found;
+
+    fn end_piece(&mut self, piece: usize) {
+        let (sequence, rest) = self.take_piece();
+        self.sequences.push((piece, sequence));
+        self.unjoined_pieces.extend(rest);
+        if self.unjoined_pieces.len() > UNJOINED_MAX {
+            let rest = std::mem::take(&mut self.unjoined_pieces);
+            self.join(rest);
+        }
+    }
+
+    fn finish(self) -> Found {
+        let Self { counted, sequences, unjoined_pieces: unjoined, .. } = self;
+        Found { counted, sequences, unjoined }
+    }
+}
+
 impl Sink for Tally<'_> {
     type Error = TailError;
 
@@ -294,12 +323,7 @@ impl Sink for Tally<'_> {
     }
 
     fn scanned(&mut self, bytes: u64) -> Result<bool, TailError> {
-        self.unreported_bytes += bytes;
-        if self.unreported_bytes < TICK_BYTES {
-            return Ok(true);
-        }
-        let bytes = std::mem::take(&mut self.unreported_bytes);
-        self.shared.scanned_bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.scanned.add(bytes);
         Ok(true)
     }
 }
