@@ -29,6 +29,7 @@ use crate::digest::DigestArgs;
 use crate::migrate::MigrateArgs;
 use crate::pmp::args::PmpArgs;
 use crate::report::ReportArgs;
+use crate::rules::FilterCommandArgs;
 use crate::say;
 pub use arena::{ArenaArgs, Overflow, RecorderArgs, RecoverArgs};
 pub use capture::CaptureArgs;
@@ -70,6 +71,8 @@ pub enum Command {
     Checkpoint(CheckpointArgs),
     /// Make the root key of a log, and print its public half
     Keygen(KeygenArgs),
+    /// Check a filter (tacho_filter), and try it on an existing log
+    Filter(FilterCommandArgs),
     /// Show whether the log is written, complete, signed, and has space; for monitoring, too
     Status(StatusArgs),
     /// Write the records that a dead server left in its arena to the audit log

@@ -19,11 +19,13 @@ mod login;
 mod manual;
 mod migrate;
 mod option_file;
+mod parallel;
 mod pmp;
 mod problem;
 mod recorder;
 mod recover;
 mod report;
+mod rules;
 mod say;
 mod scan;
 mod ship;
@@ -48,6 +50,7 @@ use migrate::MigrateError;
 use pmp::PmpError;
 use recorder::RecorderError;
 use recover::RecoverCommandError;
+use rules::RulesError;
 use ship::ShipError;
 use status::StatusError;
 use tail::TailError;
@@ -114,6 +117,8 @@ fn is_usage(error: &anyhow::Error) -> bool {
         error.is_usage()
     } else if let Some(error) = error.downcast_ref::<PmpError>() {
         error.is_usage()
+    } else if let Some(error) = error.downcast_ref::<RulesError>() {
+        error.is_usage()
     } else {
         !error.is::<VerifyError>()
     }
@@ -150,6 +155,7 @@ fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
             verify::generate(args)?;
             Ok(ExitCode::SUCCESS)
         }
+        Command::Filter(args) => Ok(rules::run(args)?),
         Command::Status(args) => Ok(status::run(args)?),
         Command::Recover(args) => {
             let problem_count = recover::run(args)?;

@@ -72,6 +72,7 @@ pub const PAGES: &[Facts] = &[
             "tacho-verify",
             "tacho-checkpoint",
             "tacho-keygen",
+            "tacho-filter",
             "tacho-status",
             "tacho-recover",
             "tacho-recorder",
@@ -275,6 +276,27 @@ pub const PAGES: &[Facts] = &[
         files: &[KEY],
         see_also: &["tacho", "tacho-verify", "tacho-checkpoint"],
         guide: "/usr/share/doc/tacho/docs/guide/verify.md",
+    },
+    Facts {
+        name: "tacho-filter",
+        examples: &[("tacho filter check filter.json", "Check a filter before it is set")],
+        files: &[LOG],
+        see_also: &["tacho", "tacho-filter-check"],
+        guide: "/usr/share/doc/tacho/docs/guide/filter-check.md",
+    },
+    Facts {
+        name: "tacho-filter-check",
+        examples: &[
+            ("tacho filter check filter.json", "Check a filter before it is set"),
+            (
+                "tacho filter check filter.json \\\n    \
+                 --log /var/lib/mysql/tacho --since 1d",
+                "Show what it would have skipped in a day",
+            ),
+        ],
+        files: &[LOG],
+        see_also: &["tacho", "tacho-filter", "tacho-report"],
+        guide: "/usr/share/doc/tacho/docs/guide/filter-check.md",
     },
     Facts {
         name: "tacho-status",

@@ -10,6 +10,7 @@ mod capture_threads;
 mod convert;
 mod digest;
 mod display;
+mod filter_check;
 mod filters;
 mod follow;
 mod messages;
