@@ -97,6 +97,7 @@
 //! | `inventory` | overview of the log files, for SHOW STATUS |
 //! | `sizes` | cached sizes of closed files |
 //! | `retain` | which closed files are removed, and how |
+//! | [`preview`] | which ones would be removed now |
 //! | [`shipped`] | which log files the hubs have, as the shippers report it |
 //! | `secondary_format` | renditions: each file in another format, beside it |
 //! | [`read`] | the reading half |
@@ -116,6 +117,7 @@ mod lock;
 mod made;
 mod name;
 mod pack;
+pub mod preview;
 pub mod private_file;
 #[cfg(feature = "read")]
 pub mod read;

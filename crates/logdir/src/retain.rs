@@ -34,7 +34,7 @@ use super::shipped::{Shipped, Unshipped};
 use super::sizes::is_secondary;
 use super::tail;
 use super::write::current::Current;
-use super::write::directory::LogDir;
+use super::write::directory::{DirView, LogDir};
 
 /// How much is kept.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -107,10 +107,10 @@ pub(crate) struct ClosedFiles {
 
 impl ClosedFiles {
     pub(crate) fn list<F: Fs>(
-        dir: &LogDir<F>,
+        dir: DirView<'_, F>,
         current: FileName,
     ) -> Result<ClosedFiles, FileError> {
-        let parts = list_parts(dir.fs(), dir.path())?;
+        let parts = list_parts(dir.fs, dir.path)?;
         let has_lines = parts.iter().filter(|(_, parts)| parts.has_lines());
         // Files with newer names than the current one are not the recorder's.
         let names = has_lines.map(|(name, _)| *name).filter(|name| *name < current).collect();
@@ -125,11 +125,11 @@ impl ClosedFiles {
     /// Determines which file is due next. `total`: length of all files together, bytes.
     pub(crate) fn outlook<F: Fs>(
         &self,
-        dir: &LogDir<F>,
+        dir: DirView<'_, F>,
         keep: &Keep,
         total: impl FnOnce() -> Result<u64, FileError>,
     ) -> Result<Outlook, FileError> {
-        let now_s = dir.fs().now_s();
+        let now_s = dir.fs.now_s();
         let mut outlook = Outlook {
             is_ahead: self.current.stamp_s() > now_s.saturating_add(DAY_S as i64),
             closed_count: self.names.len() as u64,
@@ -158,10 +158,9 @@ impl ClosedFiles {
     }
 
     /// Notes whether the hubs have the due file.
-    fn look_at_hubs<F: Fs>(&self, dir: &LogDir<F>, name: FileName, outlook: &mut Outlook) {
-        let next = self.names.iter().find(|newer| **newer > name).unwrap_or(&self.current);
-        outlook.ended_s = next.stamp_s();
-        let shipped = Shipped::read(dir.fs(), dir.path());
+    fn look_at_hubs<F: Fs>(&self, dir: DirView<'_, F>, name: FileName, outlook: &mut Outlook) {
+        outlook.ended_s = self.ended_s(name);
+        let shipped = Shipped::read(dir.fs, dir.path);
         outlook.unshipped = shipped.unshipped(name);
         if let Shipped::Foreign(reason) = shipped {
             outlook.shipped_ignored = Some(reason);
@@ -180,7 +179,7 @@ impl ClosedFiles {
     /// The oldest regular file. Notes which entry was skipped, and the number of surplus files.
     fn oldest_plain<F: Fs>(
         &self,
-        dir: &LogDir<F>,
+        dir: DirView<'_, F>,
         keep: &Keep,
         outlook: &mut Outlook,
     ) -> Result<Option<FileName>, FileError> {
@@ -203,15 +202,15 @@ impl ClosedFiles {
     /// was behind when that one was begun gave it an earlier time.
     fn was_written_since<F: Fs>(
         &self,
-        dir: &LogDir<F>,
+        dir: DirView<'_, F>,
         name: FileName,
         now_s: i64,
         age_s: u64,
     ) -> Result<bool, FileError> {
         let is_log = |ending: &Ending| !is_secondary(*ending) && *ending != Ending::Sidecar;
         for ending in self.parts[&name].iter().filter(is_log) {
-            let path = dir.path().join(format!("{name}.{ending}"));
-            match dir.fs().stat(&path) {
+            let path = dir.path.join(format!("{name}.{ending}"));
+            match dir.fs.stat(&path) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 stat => {
                     let modified_s = stat.at("look at", &path)?.modified_s;
@@ -228,7 +227,7 @@ impl ClosedFiles {
     /// Whether the last line of the log may be in this file, the first closed one.
     pub(crate) fn last_lines_are_in<F: Fs>(
         &self,
-        dir: &LogDir<F>,
+        dir: DirView<'_, F>,
         current: &Current<F::File>,
         name: FileName,
     ) -> Result<bool, FileError> {
@@ -237,29 +236,72 @@ impl ClosedFiles {
         if current.has_lines() && lines::seq_before(file, *line_end).at("read", path)?.is_some() {
             return Ok(false);
         }
+        self.no_line_is_after(dir, name)
+    }
+
+    /// Whether no closed file after this one is known to have a line.
+    fn no_line_is_after<F: Fs>(
+        &self,
+        dir: DirView<'_, F>,
+        name: FileName,
+    ) -> Result<bool, FileError> {
         // Newer files may have no line either: empty ones, or one with a torn line after a full
         // disk.
-        let newer: Vec<entries::Entry> = self
-            .names
-            .iter()
-            .filter(|newer| **newer > name)
-            .flat_map(|newer| Form::ALL.map(|form| (*newer, form)).into_iter().rev())
-            .collect();
-        match tail::last_seq_in(dir.fs(), dir.path(), &newer) {
-            Ok(seq) => Ok(seq.is_none()),
-            Err(LastSeqError::Unreadable(error)) => Err(error),
-            // Unknown, so no file is removed.
-            Err(_) => Ok(true),
-        }
+        let newer = self.names.iter().filter(|newer| **newer > name).copied();
+        has_no_line(dir, newer)
+    }
+
+    /// As [`Self::last_lines_are_in`], without the open current file.
+    pub(crate) fn last_lines_may_be_in<F: Fs>(
+        &self,
+        dir: DirView<'_, F>,
+        name: FileName,
+    ) -> Result<bool, FileError> {
+        let of_current = has_no_line(dir, [self.current].into_iter())?;
+        Ok(of_current && self.no_line_is_after(dir, name)?)
+    }
+
+    /// When a file ended: when the next one began, s since 1970-01-01 UTC.
+    pub(crate) fn ended_s(&self, name: FileName) -> i64 {
+        self.names.iter().find(|newer| **newer > name).unwrap_or(&self.current).stamp_s()
+    }
+
+    /// The names, oldest first.
+    pub(crate) fn names(&self) -> &[FileName] {
+        &self.names
+    }
+
+    /// As if a file had been removed.
+    pub(crate) fn forget(&mut self, name: FileName) {
+        self.names.retain(|other| *other != name);
+    }
+}
+
+/// Whether none of these files, oldest first, is known to have a line.
+fn has_no_line<F: Fs>(
+    dir: DirView<'_, F>,
+    names: impl Iterator<Item = FileName>,
+) -> Result<bool, FileError> {
+    let entries: Vec<entries::Entry> =
+        names.flat_map(|name| Form::ALL.map(|form| (name, form)).into_iter().rev()).collect();
+    match tail::last_seq_in(dir.fs, dir.path, &entries) {
+        Ok(seq) => Ok(seq.is_none()),
+        Err(LastSeqError::Unreadable(error)) => Err(error),
+        // Unknown, so no file is removed.
+        Err(_) => Ok(true),
     }
 }
 
 /// Whether all parts of a log file are regular files. Other entries cannot be removed in the same
 /// way, and must not block the removal of the rest.
-fn is_plain_file<F: Fs>(dir: &LogDir<F>, name: FileName, parts: Parts) -> Result<bool, FileError> {
+fn is_plain_file<F: Fs>(
+    dir: DirView<'_, F>,
+    name: FileName,
+    parts: Parts,
+) -> Result<bool, FileError> {
     for ending in parts.iter() {
-        let path = dir.path().join(format!("{name}.{ending}"));
-        match dir.fs().stat(&path) {
+        let path = dir.path.join(format!("{name}.{ending}"));
+        match dir.fs.stat(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             stat => {
                 if !stat.at("look at", &path)?.is_file {

@@ -17,7 +17,7 @@ use std::io;
 use std::path::Path;
 
 use super::error::{At, FileError};
-use super::fs::{Fs, FsFile, OpenMode};
+use super::fs::{Fs, FsFile, OpenMode, Space};
 use super::lines::read_exact_at;
 use super::name::FileName;
 
@@ -82,6 +82,35 @@ pub fn parse(text: &[u8]) -> Option<Vec<HubLine>> {
 #[must_use]
 pub fn format(lines: &[HubLine]) -> String {
     lines.iter().map(|line| format!("{line}\n")).collect()
+}
+
+/// Files are removed although a hub does not have them while less than this is free, per cent of
+/// the file system.
+pub const FREE_PERCENT_MIN: u64 = 5;
+
+/// What happens to a due file that a hub does not have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wait {
+    /// It stays until the hubs have it.
+    Stays,
+    /// It is removed: the setting permits it.
+    Permitted,
+    /// It is removed: the file system is nearly full.
+    NearlyFull,
+}
+
+impl Wait {
+    /// The decision. `is_permitted`: files that a hub does not have are removed as others.
+    ///
+    /// # Errors
+    /// `space` failed.
+    pub fn of<E>(is_permitted: bool, space: impl FnOnce() -> Result<Space, E>) -> Result<Wait, E> {
+        Ok(match is_permitted {
+            true => Wait::Permitted,
+            false if space()?.is_below(FREE_PERCENT_MIN) => Wait::NearlyFull,
+            false => Wait::Stays,
+        })
+    }
 }
 
 /// Why a log file does not count as shipped.

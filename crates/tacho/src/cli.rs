@@ -13,6 +13,7 @@ pub mod log;
 pub mod number;
 mod old;
 mod report;
+mod retention;
 mod ship;
 pub mod size;
 mod status;
@@ -37,6 +38,7 @@ pub use convert::{ConvertArgs, LogArgs, SendArgs, SlowlogArgs, SyslogBody, Targe
 pub use filter::{Condition, Criterion, FilterArgs};
 pub use log::IdentityArgs;
 pub use report::ReportFormat;
+pub use retention::RetentionArgs;
 pub use ship::ShipArgs;
 pub use status::{StatusArgs, StatusFormat};
 pub use tail::{Color, Format, TailArgs};
@@ -75,6 +77,8 @@ pub enum Command {
     Filter(FilterCommandArgs),
     /// Show whether the log is written, complete, signed, and has space; for monitoring, too
     Status(StatusArgs),
+    /// Show which log files retention would remove now, why, and which is next; removes nothing
+    Retention(RetentionArgs),
     /// Write the records that a dead server left in its arena to the audit log
     Recover(RecoverArgs),
     /// Write a server's audit log in a separate process (tacho_writer=EXTERNAL)

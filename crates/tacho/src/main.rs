@@ -14,6 +14,7 @@ mod convert;
 mod digest;
 mod filter;
 mod joined;
+mod limits;
 mod line_limit;
 mod login;
 mod manual;
@@ -25,6 +26,7 @@ mod problem;
 mod recorder;
 mod recover;
 mod report;
+mod retention;
 mod rules;
 mod say;
 mod scan;
@@ -50,6 +52,7 @@ use migrate::MigrateError;
 use pmp::PmpError;
 use recorder::RecorderError;
 use recover::RecoverCommandError;
+use retention::RetentionError;
 use rules::RulesError;
 use ship::ShipError;
 use status::StatusError;
@@ -119,6 +122,8 @@ fn is_usage(error: &anyhow::Error) -> bool {
         error.is_usage()
     } else if let Some(error) = error.downcast_ref::<RulesError>() {
         error.is_usage()
+    } else if let Some(error) = error.downcast_ref::<RetentionError>() {
+        error.is_usage()
     } else {
         !error.is::<VerifyError>()
     }
@@ -157,6 +162,10 @@ fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         }
         Command::Filter(args) => Ok(rules::run(args)?),
         Command::Status(args) => Ok(status::run(args)?),
+        Command::Retention(args) => {
+            retention::run(args)?;
+            Ok(ExitCode::SUCCESS)
+        }
         Command::Recover(args) => {
             let problem_count = recover::run(args)?;
             Ok(if problem_count == 0 { ExitCode::SUCCESS } else { ExitCode::from(1) })

@@ -1,54 +1,12 @@
 //! Sections of the manual pages that the definition of the commands does not have.
 
+mod files;
+
 use clap::CommandFactory as _;
-use tacho_manual::{Fact, Facts, Manual};
+use tacho_manual::{Facts, Manual};
 
 use crate::cli::Cli;
-
-const LOG: &[Fact] = &[(
-    "/var/lib/mysql/tacho/audit-*.jsonl",
-    "The audit log in its default directory (tacho_directory). The ending .zst marks a compressed \
-     file, .age an encrypted one.",
-)];
-const SEAL: &[Fact] = &[
-    (
-        "/var/lib/mysql/tacho/audit-*.chain",
-        "The seal of a log file: digests and signed checkpoints.",
-    ),
-    (
-        "/var/lib/mysql/tacho/removed.chain",
-        "The tombstones of the log files that retention removed.",
-    ),
-];
-const KEY: &[Fact] = &[(
-    "/var/lib/mysql/tacho-signing.key",
-    "The signing key of the server, by default beside the log directory (tacho_signing_key_file).",
-)];
-const ARENAS: &[Fact] = &[(
-    "/dev/shm/tacho-*",
-    "Arenas: the shared memory of servers that record (tacho_arena_directory).",
-)];
-const OPTION_FILES: &[Fact] = &[
-    ("~/.my.cnf", "Option file of the client programs, for the login."),
-    ("/etc/mysql/my.cnf", "Option file of the server."),
-];
-const SYSLOG: &[Fact] = &[
-    ("tacho-syslog.service", "The systemd unit that sends the log to a syslog server."),
-    ("/etc/default/tacho-syslog", "The settings of that unit."),
-];
-const CAPTURE: &[Fact] = &[
-    ("tacho-capture.service", "The systemd unit that records an interface."),
-    ("/etc/default/tacho-capture", "The settings of that unit."),
-];
-const SHIP: &[Fact] = &[
-    ("tacho-ship.service", "The systemd unit that ships the log to a hub."),
-    ("/etc/default/tacho-ship", "The settings of that unit."),
-    ("/etc/tacho/hub.token", "The token that it uses."),
-];
-const MANUAL: &[Fact] = &[
-    ("/usr/share/bash-completion/completions/tacho", "The completion script for bash."),
-    ("/usr/share/man/man1/tacho*.1.gz", "The manual pages."),
-];
+use files::{ARENAS, CAPTURE, KEY, LOG, MANUAL, OPTION_FILES, SEAL, SHIP, SYSLOG};
 
 /// The pages of all commands.
 pub const PAGES: &[Facts] = &[
@@ -74,6 +32,7 @@ pub const PAGES: &[Facts] = &[
             "tacho-keygen",
             "tacho-filter",
             "tacho-status",
+            "tacho-retention",
             "tacho-recover",
             "tacho-recorder",
             "tacho-capture",
@@ -315,6 +274,19 @@ pub const PAGES: &[Facts] = &[
         files: &[LOG, SEAL, ARENAS, OPTION_FILES],
         see_also: &["tacho", "tacho-verify", "tacho-arena", "tacho-recover"],
         guide: "/usr/share/doc/tacho/docs/guide/status.md",
+    },
+    Facts {
+        name: "tacho-retention",
+        examples: &[
+            ("tacho retention --config /etc/mysql/my.cnf", "Show what retention would remove now"),
+            (
+                "tacho retention --set tacho_retention_days=30",
+                "Show what another limit would remove",
+            ),
+        ],
+        files: &[LOG, SEAL, OPTION_FILES],
+        see_also: &["tacho", "tacho-status", "tacho-ship"],
+        guide: "/usr/share/doc/tacho/docs/guide/retention-preview.md",
     },
     Facts {
         name: "tacho-recover",

@@ -1,15 +1,16 @@
 //! Output for users: results on stdout, problems on stderr, both safe on a terminal.
 
 use std::fmt::Display;
-use std::io::{self, Write};
+use std::io::{self, IsTerminal as _, Write};
 use std::sync::Arc;
 
 use serde::Serialize;
 use tacho_record::time::TimeFormatter;
 use tacho_ship::report::Report;
 pub use tacho_ship::words::{counted, grouped};
+use unicode_width::UnicodeWidthStr as _;
 
-use crate::tail::sanitize::sanitize;
+use crate::tail::sanitize::{push_sanitized, sanitize};
 
 /// Writes one line of the result.
 ///
@@ -84,6 +85,38 @@ pub fn bytes(bytes: u64) -> String {
     counted(bytes, "byte")
 }
 
+/// Writes rows as lines with columns, which are cut to the width of a terminal. The columns of
+/// `right` have their values on the right.
+///
+/// # Errors
+/// Stdout cannot be written.
+pub fn rows<const N: usize>(rows: &[[String; N]], right: &[usize]) -> io::Result<()> {
+    let is_terminal = io::stdout().is_terminal();
+    let size = is_terminal.then(|| terminal_size::terminal_size_of(io::stdout())).flatten();
+    let width = size.map(|(width, _)| usize::from(width.0)).filter(|width| *width > 0);
+    for line in table(rows, right) {
+        let mut text = String::new();
+        push_sanitized(&mut text, &line, width);
+        write_line(text.as_bytes())?;
+    }
+    Ok(())
+}
+
+fn table<const N: usize>(rows: &[[String; N]], right: &[usize]) -> Vec<String> {
+    let widths: [usize; N] =
+        std::array::from_fn(|at| rows.iter().map(|row| row[at].width()).max().unwrap_or(0));
+    let line = |row: &[String; N]| {
+        let mut line = String::new();
+        for (at, cell) in row.iter().enumerate() {
+            let fill = " ".repeat(widths[at].saturating_sub(cell.width()));
+            let (before, behind) = if right.contains(&at) { (&*fill, "") } else { ("", &*fill) };
+            line.push_str(&format!("{before}{cell}{behind}  "));
+        }
+        line.trim_end().to_owned()
+    };
+    rows.iter().map(line).collect()
+}
+
 /// The text of a time, µs since 1970-01-01 UTC.
 pub fn time(clock: &mut TimeFormatter, time_us: i64) -> String {
     String::from_utf8_lossy(clock.format(time_us)).into_owned()
@@ -101,6 +134,13 @@ mod tests {
         assert_eq!(age(7_200_000), "2 hours");
         assert_eq!(age(172_800_000), "2 days");
         assert_eq!(age(i64::MAX), "106,751,991,167 days");
+    }
+
+    #[test]
+    fn columns_are_aligned() {
+        let rows = [["A", "NUMBER", "C"], ["über", "1", "x"], ["b", "22", ""]];
+        let rows = rows.map(|row| row.map(str::to_owned));
+        assert_eq!(table(&rows, &[1]), ["A     NUMBER  C", "über       1  x", "b         22"]);
     }
 
     #[test]

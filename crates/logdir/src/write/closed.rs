@@ -17,13 +17,13 @@ impl<F: Fs> LogFiles<F> {
     /// # Errors
     /// The directory cannot be read; and as [`check`](Self::check).
     pub fn outlook(&mut self, keep: &Keep) -> Result<Outlook, FileError> {
-        let closed = ClosedFiles::list(&self.dir, self.current_name())?;
+        let closed = ClosedFiles::list(self.dir.view(), self.current_name())?;
         let LogFiles { dir, sizes, sealing, appender, .. } = self;
         let total = || {
             let current = appender.current().name;
-            sizes.total(dir, closed.parts(), current, |name| sealing.has_left(name))
+            sizes.total(dir.view(), closed.parts(), current, |name| sealing.has_left(name))
         };
-        let mut outlook = closed.outlook(dir, keep, total)?;
+        let mut outlook = closed.outlook(dir.view(), keep, total)?;
         let Some(&Due { name, .. }) = outlook.due.first() else { return Ok(outlook) };
         // Another process may have removed or truncated the current file, and with it the last
         // line.
@@ -42,7 +42,7 @@ impl<F: Fs> LogFiles<F> {
         Ok(retain::has_name(&self.dir, current)?
             && !self.appender.is_unfinished()
             && self.sealing.has_left(name)
-            && !closed.last_lines_are_in(&self.dir, current, name)?)
+            && !closed.last_lines_are_in(self.dir.view(), current, name)?)
     }
 
     /// Records in the chain that a file will be removed. After that, [`LogFiles::remove`] may
@@ -149,7 +149,7 @@ impl<F: Fs> LogFiles<F> {
         let all = list_parts(dir.fs(), dir.path())?;
         let current = appender.current();
         let mut found = inventory::look(dir, current, packing, &all, before);
-        found.bytes = sizes.total(dir, &all, current.name, |name| sealing.has_left(name))?;
+        found.bytes = sizes.total(dir.view(), &all, current.name, |name| sealing.has_left(name))?;
         Ok(found)
     }
 }

@@ -23,6 +23,20 @@ pub(crate) struct LogDir<F: Fs> {
     made: Made,
 }
 
+/// A log directory for reading: no lock is needed.
+pub(crate) struct DirView<'d, F> {
+    pub(crate) fs: &'d F,
+    pub(crate) path: &'d Path,
+}
+
+impl<F> Clone for DirView<'_, F> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<F> Copy for DirView<'_, F> {}
+
 impl<F: Fs> LogDir<F> {
     pub(super) fn new(fs: F, path: &Path, lock: F::File, made: Made) -> LogDir<F> {
         LogDir { fs, path: path.to_owned(), lock, made }
@@ -34,6 +48,11 @@ impl<F: Fs> LogDir<F> {
 
     pub(crate) fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// For code that only reads.
+    pub(crate) fn view(&self) -> DirView<'_, F> {
+        DirView { fs: &self.fs, path: &self.path }
     }
 
     /// The recorder's own files.

@@ -6,7 +6,7 @@
 //! full: if little is free, due files are removed nevertheless, oldest first and only until there
 //! is enough again. The line about such a removal names the hubs.
 
-use tacho_logdir::shipped::Unshipped;
+use tacho_logdir::shipped::{FREE_PERCENT_MIN, Unshipped, Wait};
 use tacho_logdir::{Due, Fs, LogFiles, Outlook};
 use tacho_record::time::TimeFormatter;
 use tacho_settings::Setting;
@@ -17,9 +17,6 @@ use super::rate_limit::RateLimit;
 use super::retention::setting_of;
 use crate::control::Severity;
 
-/// Files are removed although a hub does not have them while less than this is free, per cent of
-/// the file system.
-const FREE_PERCENT_MIN: u64 = 5;
 /// The value of [`Setting::RetentionUnshipped`] that waits for no hub.
 const REMOVE: u64 = 1;
 /// Interval between warnings about the same wait, µs.
@@ -73,12 +70,16 @@ impl HubWait {
             return Ok(Verdict::Remove(None));
         };
         let hubs = unshipped.to_string();
-        if context.control.setting(Setting::RetentionUnshipped) == REMOVE {
-            return Ok(Verdict::Remove(Some(Lack { hubs, cause: String::new() })));
-        }
-        if files.space().map_err(|error| error.to_string())?.is_below(FREE_PERCENT_MIN) {
-            let cause =
-                format!(": less than {FREE_PERCENT_MIN} per cent of its file system was free");
+        let is_permitted = context.control.setting(Setting::RetentionUnshipped) == REMOVE;
+        let wait = Wait::of(is_permitted, || files.space().map_err(|error| error.to_string()))?;
+        let cause = match wait {
+            Wait::Stays => None,
+            Wait::Permitted => Some(String::new()),
+            Wait::NearlyFull => {
+                Some(format!(": less than {FREE_PERCENT_MIN} per cent of its file system was free"))
+            }
+        };
+        if let Some(cause) = cause {
             return Ok(Verdict::Remove(Some(Lack { hubs, cause })));
         }
         let is_news = self.warned_at_us.is_none_or(|at_us| now_us - at_us >= WARN_EVERY_US);

@@ -52,6 +52,7 @@ const VALUE_NAMES: &[&str] = &[
     "PRODUCT",
     "RECEIVER",
     "REGEX",
+    "SETTING=VALUE",
     "SHELL",
     "SIZE",
     "SQL",
@@ -151,7 +152,7 @@ fn a_log_is_an_argument_with_a_default_from_the_environment() {
     let views = ["logins", "errors", "ddl", "grants", "slow", "sessions"];
     let mut expected = vec!["tail".to_owned(), "report".to_owned()];
     expected.extend(views.map(|view| format!("report {view}")));
-    let others = "convert ship slowlog verify checkpoint status recover recorder digest";
+    let others = "convert ship slowlog verify checkpoint status retention recover recorder digest";
     expected.extend(others.split(' ').map(str::to_owned));
     assert_eq!(found, expected);
 }

@@ -5,7 +5,6 @@ use std::io;
 use serde_json::{Value, json};
 use tacho_filter::compile::Checked;
 use tacho_filter::{Action, Program};
-use unicode_width::UnicodeWidthStr as _;
 
 use super::dry_run::DryRun;
 use super::tally::Amount;
@@ -121,7 +120,7 @@ fn show_run(checked: &Checked, run: &DryRun) -> io::Result<()> {
     add(none(), none(), &default, counts.default, "no rule matches: default");
     add(none(), none(), "record", counts.always, "always recorded");
     add(none(), none(), "record", counts.undecided, "undecided, so recorded");
-    table(&rows, &[0, 1, 3, 4, 5])?;
+    say::rows(&rows, &[0, 1, 3, 4, 5])?;
     show_examples(run)
 }
 
@@ -146,23 +145,7 @@ fn show_examples(run: &DryRun) -> io::Result<()> {
             or_none(&example.sql),
         ]
     }));
-    table(&rows, &[0, 4])
-}
-
-/// Columns; those of `right` have their values on the right.
-fn table<const N: usize>(rows: &[[String; N]], right: &[usize]) -> io::Result<()> {
-    let widths: [usize; N] =
-        std::array::from_fn(|at| rows.iter().map(|row| row[at].width()).max().unwrap_or(0));
-    for row in rows {
-        let mut line = String::new();
-        for (at, cell) in row.iter().enumerate() {
-            let fill = " ".repeat(widths[at].saturating_sub(cell.width()));
-            let (before, behind) = if right.contains(&at) { (&*fill, "") } else { ("", &*fill) };
-            line.push_str(&format!("{before}{cell}{behind}  "));
-        }
-        say::result(line.trim_end())?;
-    }
-    Ok(())
+    say::rows(&rows, &[0, 4])
 }
 
 /// A rule with what it decides.

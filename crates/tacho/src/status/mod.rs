@@ -23,8 +23,8 @@ use tacho_ring::sys;
 
 use crate::cli::StatusArgs;
 use crate::cli::log::LogPath;
+use crate::limits::Limits;
 use report::{Choice, Report, State};
-use space::Limits;
 
 /// Why there is no result.
 #[derive(Debug, thiserror::Error)]

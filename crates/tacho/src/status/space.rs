@@ -1,16 +1,11 @@
 //! The disk, and when limits are reached.
 
-use std::path::Path;
-
-use anyhow::{Context as _, bail};
 use tacho_logdir::{Fs as _, RealFs, Space};
-use tacho_settings::{Kind, Setting, SettingNames};
 
 use super::log::{Log, advice, age};
 use super::report::{Report, State};
 use super::spec::{Check, Metric};
-use crate::cli::size;
-use crate::option_file::{self, Reader};
+use crate::limits::Limits;
 use crate::say;
 
 const DAY_S: f64 = 86_400.0;
@@ -18,64 +13,6 @@ const DAY_S: f64 = 86_400.0;
 const WINDOW_S: f64 = 7.0 * DAY_S;
 /// The growth of a shorter time says nothing.
 const AGE_MIN_S: f64 = 3_600.0;
-
-/// How much is kept: settings of the recorder. 0: no limit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
-    days: u64,
-    bytes: u64,
-    files: u64,
-    /// They were read, and are not only the defaults.
-    is_known: bool,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        let default = |setting: Setting| match setting.spec().kind {
-            Kind::Number { default, .. } => default,
-            _ => 0,
-        };
-        Self {
-            days: default(Setting::RetentionDays),
-            bytes: default(Setting::RetentionBytes),
-            files: default(Setting::RetentionFiles),
-            is_known: false,
-        }
-    }
-}
-
-impl Limits {
-    /// Reads them from the server's option file.
-    ///
-    /// # Errors
-    /// It cannot be read, or has a value that is not a number.
-    pub fn read(file: &Path) -> anyhow::Result<Self> {
-        let mut limits = Self { is_known: true, ..Self::default() };
-        for (name, value) in option_file::read(file, Reader::Server)? {
-            let named = |prefix: SettingNames| name.strip_prefix(prefix.prefix());
-            let setting = named(SettingNames::Plugin).or_else(|| named(SettingNames::Component));
-            let limit = match setting.and_then(Setting::from_name) {
-                Some(Setting::RetentionDays) => &mut limits.days,
-                Some(Setting::RetentionBytes) => &mut limits.bytes,
-                Some(Setting::RetentionFiles) => &mut limits.files,
-                _ => continue,
-            };
-            let Some(number) = size::bytes(&value) else {
-                bail!("{}: {name}={value} is not a number", file.display());
-            };
-            *limit = number;
-        }
-        Ok(limits)
-    }
-
-    /// As [`Limits::read`] if there is a file, otherwise the defaults.
-    ///
-    /// # Errors
-    /// As [`Limits::read`].
-    pub fn of(file: Option<&Path>) -> anyhow::Result<Self> {
-        file.map_or(Ok(Self::default()), |file| Self::read(file).context("--config"))
-    }
-}
 
 /// How a log grows.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -113,11 +50,12 @@ impl Growth {
     /// The most that retention keeps, bytes, and how far that reaches back, s. Infinite: no limit.
     fn kept(&self, limits: &Limits) -> (f64, f64) {
         let limit = |number: u64, bytes: f64| if number == 0 { f64::INFINITY } else { bytes };
-        let by_age = limit(limits.days, self.rate * limits.days as f64 * DAY_S);
-        let by_size = limit(limits.bytes, limits.bytes as f64);
+        let keep = limits.keep;
+        let by_age = limit(keep.days, self.rate * keep.days as f64 * DAY_S);
+        let by_size = limit(keep.bytes, keep.bytes as f64);
         // And the file that is written.
-        let by_count = (limits.files as f64 + 1.0) * self.bytes / self.files;
-        let most = by_age.min(by_size).min(limit(limits.files, by_count));
+        let by_count = (keep.files as f64 + 1.0) * self.bytes / self.files;
+        let most = by_age.min(by_size).min(limit(keep.files, by_count));
         (most, most / self.rate)
     }
 }
@@ -127,8 +65,8 @@ pub fn look(report: &mut Report, log: &Log, limits: &Limits) {
     let growth = Growth::of(&log.sizes, report.now_us as f64 / 1e6);
     if let Some(growth) = growth {
         report.set(Metric::Growth, growth.rate * DAY_S);
-        if limits.bytes > 0 {
-            let left_s = (limits.bytes as f64 - growth.bytes).max(0.0) / growth.rate;
+        if limits.keep.bytes > 0 {
+            let left_s = (limits.keep.bytes as f64 - growth.bytes).max(0.0) / growth.rate;
             report.set(Metric::LimitIn, left_s);
         }
     }
@@ -181,6 +119,7 @@ fn forecast(report: &mut Report, growth: &Growth, limits: &Limits, space: Space)
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tacho_logdir::Keep;
 
     const GB: u64 = 1_000_000_000;
     const DAY: i64 = 86_400;
@@ -209,7 +148,8 @@ mod tests {
     fn the_lowest_limit_counts() {
         let growth = Growth { bytes: 10e9, files: 10.0, rate: 1e9 / DAY_S };
         let kept = |days, bytes, files| {
-            let limits = Limits { days, bytes, files, is_known: true };
+            let keep = Keep { days, bytes, files };
+            let limits = Limits { keep, is_known: true, ..Limits::default() };
             let (bytes, seconds) = growth.kept(&limits);
             ((bytes / 1e9).round(), (seconds / DAY_S).round())
         };
@@ -218,24 +158,5 @@ mod tests {
         assert_eq!(kept(183, 20 * GB, 0), (20.0, 20.0));
         assert_eq!(kept(183, 20 * GB, 9), (10.0, 10.0));
         assert_eq!(kept(7, 20 * GB, 9), (7.0, 7.0));
-    }
-
-    #[test]
-    fn limits_are_read_from_the_server_s_groups() {
-        let directory = tempfile::tempdir().unwrap();
-        let file = directory.path().join("my.cnf");
-        std::fs::write(
-            &file,
-            "[client]\ntacho_retention_days=1\n[mysqld]\nloose-tacho-retention-bytes = 10G\n\
-             tacho.retention_files=9\ntacho_rotate_bytes=1M\n",
-        )
-        .unwrap();
-        let limits = Limits { days: 183, bytes: 10 << 30, files: 9, is_known: true };
-        assert_eq!(Limits::read(&file).unwrap(), limits);
-        std::fs::write(&file, "[mysqld]\ntacho_retention_days=many\n").unwrap();
-        let error = Limits::read(&file).unwrap_err().to_string();
-        assert!(error.ends_with("tacho_retention_days=many is not a number"), "{error}");
-        assert!(Limits::of(Some(Path::new("/missing"))).is_err());
-        assert!(!Limits::of(None).unwrap().is_known);
     }
 }

@@ -21,6 +21,7 @@ mod recorder;
 mod recover;
 mod report;
 mod report_views;
+mod retention;
 mod server;
 mod ship;
 mod status;
