@@ -178,8 +178,11 @@ fn next(plan: &Plan, zone: &TimeZone) -> Vec<String> {
     let closed_count = preview.closed_count - preview.planned.len() as u64;
     if keep.files > 0 {
         let more = keep.files.saturating_sub(closed_count) + 1;
-        let more = if more == 1 { "another file".to_owned() } else { format!("{more} more files") };
-        when.push(format!("when {more} ended (count)"));
+        let (more, have) = match more {
+            1 => ("another file".to_owned(), "has"),
+            more => (format!("{more} more files"), "have"),
+        };
+        when.push(format!("when {more} {have} ended (count)"));
     }
     let when = if when.is_empty() { "never".to_owned() } else { when.join(", or ") };
     vec![format!("next: {} is due {when}", file(next.name))]

@@ -133,7 +133,7 @@ fn the_text_names_the_limits_and_what_is_next() {
     assert_eq!(lines[0], "limits: tacho_retention_days=0, _bytes=0, _files=7, _unshipped=KEEP");
     assert!(lines[1].starts_with("log: 4 closed files, "), "{lines:?}");
     assert_eq!(lines[3], "no file would be removed now");
-    assert_eq!(lines[4], format!("next: {} is due when 4 more files ended (count)", name(1)));
+    assert_eq!(lines[4], format!("next: {} is due when 4 more files have ended (count)", name(1)));
     assert!(text(&log, &[])[0].ends_with("(the defaults; see --config and --set)"));
 }
 
