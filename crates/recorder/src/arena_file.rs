@@ -12,6 +12,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use tacho_logdir::private_file;
 use tacho_ring::arena::Arena;
@@ -47,6 +48,9 @@ impl Drop for ArenaFile {
     }
 }
 
+/// How long a server that starts waits for a dead owner's lock, and the time between two attempts.
+const RELEASE: Duration = Duration::from_secs(5);
+const RELEASE_STEP: Duration = Duration::from_millis(5);
 /// Space for the log directory in a header, with a NUL.
 const LOG_DIRECTORY_BYTES: usize = 3072;
 
@@ -158,6 +162,25 @@ impl ArenaFile {
         })?;
         let mapping = map(&file, geometry.arena_bytes, path)?;
         Ok(ArenaFile { path: path.to_owned(), file, mapping, geometry })
+    }
+
+    /// As [`ArenaFile::open_dead`], and waits a moment for the lock if the owner has just died.
+    ///
+    /// A program that reads the memory map of a process, as `ps` does for the command line, holds
+    /// the map, and with it the arena and its lock, a little beyond the death of the process. If
+    /// the next server did not wait, it would leave these records to the one after it.
+    pub fn open_released(path: &Path) -> Result<ArenaFile, ArenaError> {
+        let deadline = Instant::now() + RELEASE;
+        loop {
+            match Self::open_dead(path) {
+                Err(ArenaError::InUse { .. })
+                    if Instant::now() < deadline && has_dead_owner(path)? =>
+                {
+                    std::thread::sleep(RELEASE_STEP);
+                }
+                result => return result,
+            }
+        }
     }
 
     /// Maps an arena of another process without locking it, if a recorder of this process's user
@@ -316,6 +339,13 @@ fn open(path: &Path) -> Result<File, ArenaError> {
         return Err(ArenaError::NotAnArena { path: path.to_owned() });
     }
     Ok(file)
+}
+
+/// Whether the process that created an arena is gone, as far as this process can see.
+fn has_dead_owner(path: &Path) -> Result<bool, ArenaError> {
+    let (header, _) = read_header(&open_believed(path)?, path)?;
+    let is_known = header.owner_start_ticks != 0;
+    Ok(is_known && start_ticks(header.owner_pid) != Some(header.owner_start_ticks))
 }
 
 fn ofd_lock() -> libc::flock {

@@ -111,7 +111,7 @@ fn recover_dead<F: Fs>(
     paths.extend(known.iter().map(|known| known.path.clone()).filter(|p| !listed.contains(p)));
     let (mut found, mut planted) = (Vec::new(), Vec::new());
     for path in paths {
-        match ArenaFile::open_dead(&path) {
+        match ArenaFile::open_released(&path) {
             Ok(dead) if dead.info().log_directory == log_directory => found.push(dead),
             Ok(_) => {}
             Err(ArenaError::InUse { .. }) => {

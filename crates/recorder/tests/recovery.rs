@@ -3,8 +3,11 @@
 mod support;
 
 use std::fs;
-use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, lchown, symlink};
+use std::mem::offset_of;
+use std::os::unix::fs::{FileExt as _, MetadataExt as _, PermissionsExt as _, lchown, symlink};
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
 
 use support::{TestLog, emit, event, place};
 use tacho_probe::{Probe, Thread};
@@ -13,6 +16,7 @@ use tacho_recorder::recover::Recovered;
 use tacho_recorder::{arena_file, arena_list};
 use tacho_ring::codec::RecordKind;
 use tacho_ring::consumer;
+use tacho_ring::layout::Header;
 
 /// Returns its path.
 fn dead_arena(place: &TestLog, text: &'static [u8]) -> PathBuf {
@@ -39,6 +43,30 @@ fn an_unreadable_arena_is_reported_and_the_others_are_recovered() {
     let warnings = place.said(Severity::Warning);
     assert_eq!(warnings.len(), 1, "{warnings:?}");
     assert!(warnings[0].contains(&name("1-1")) && warnings[0].contains("not a regular file"));
+}
+
+/// Something else holds the memory of a server that was killed, such as `ps` reading its command
+/// line, and with it the lock of the arena.
+#[test]
+fn the_lock_of_a_dead_server_is_waited_for() {
+    let place = place();
+    let path = dead_arena(&place, b"SELECT 'found'");
+    let mut child = std::process::Command::new("true").spawn().expect("starts");
+    child.wait().expect("ends");
+    let file = tacho_logdir::private_file::open(&path).expect("opens");
+    let at = |offset: usize| offset as u64;
+    file.write_all_at(&child.id().to_ne_bytes(), at(offset_of!(Header, owner_pid)))
+        .expect("writes");
+    drop(file);
+    let held = arena_file::ArenaFile::open_dead(&path).expect("opens");
+    let holder = thread::spawn(move || {
+        thread::sleep(Duration::from_millis(100));
+        drop(held);
+    });
+    let (_writer, result) = place.recover();
+    assert_eq!(result.expect("recovers"), Recovered { arenas: 1, lines: 2 });
+    assert!(place.lines()[1].contains("'found'"));
+    holder.join().expect("ends");
 }
 
 /// All users may create files in /dev/shm.
