@@ -36,7 +36,7 @@ impl Recording {
         let log = self.log_directory.canonicalize().ok()?;
         // Whatever cannot be read is reported by the recovery.
         let arenas = arena_file::files(&self.arena_directory, Some(&log)).unwrap_or_default();
-        let dead = arenas.iter().filter_map(|path| ArenaFile::open_dead(path).ok());
+        let dead = arenas.iter().filter_map(|path| ArenaFile::open_released(path).ok());
         let dead = dead.filter(|arena| arena.info().log_directory == log);
         let alive_us =
             dead.map(|dead| dead.arena().shared().writer.0.heartbeat_us.load(Ordering::Relaxed));
