@@ -107,12 +107,5 @@ fn statements_of_sessions_without_a_slot_have_one_line_each() {
         let before = last.insert(seen.conn, seen.seq);
         assert!(before.is_none_or(|before| before < seen.seq), "{text}: {before:?} {seen:?}");
     }
-    // A session that ends waits for space only for a moment. A thousand end at once here, with the
-    // smallest arena: on a busy machine the log declares that it lacks some of these ends.
-    server.assert_clean_log(&[
-        "max_open_files",
-        "Aborted connection",
-        "Forcing close of thread",
-        "records were lost (killed)",
-    ]);
+    server.assert_clean_log(&["max_open_files", "Aborted connection", "Forcing close of thread"]);
 }

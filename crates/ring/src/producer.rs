@@ -6,8 +6,8 @@
 use crate::arena::Arena;
 use crate::chunk::{self, OpenChunk};
 use crate::codec::{
-    BODY_BYTES, Body, Event, FIGURES_BYTES, NOTICE_AUTHID_DROP, NOTICE_FLUSH, PRESENT_FIGURES,
-    RecordKind, STRING_BYTES_MAX, STRING_COUNT, STRING_RESERVED,
+    BODY_BYTES, Body, Event, FIGURES_BYTES, PRESENT_FIGURES, RecordKind, STRING_BYTES_MAX,
+    STRING_COUNT, STRING_RESERVED,
 };
 use crate::layout::{
     ChunkControl, FRAGMENT_FIRST, FRAGMENT_LAST, FRAGMENT_MIDDLE, FRAGMENT_WHOLE, RECORD_ALIGN,
@@ -417,23 +417,6 @@ pub unsafe fn emit_error(
     unsafe { emit_slowly::<false>(arena, open, session, &cut) }
 }
 
-/// Whether the server reports it while it holds the lock of its accounts, which every login needs.
-fn is_of_an_account(event: &Event) -> bool {
-    event.kind == RecordKind::Notice as u32
-        && (NOTICE_FLUSH..=NOTICE_AUTHID_DROP).contains(&event.sql_command)
-}
-
-/// How long a record may wait for a chunk, unless its thread may be holding locks of the server.
-fn chunk_wait_of(event: &Event) -> ChunkWait {
-    const CONFIG: u32 = RecordKind::Config as u32;
-    const DISCONNECT: u32 = RecordKind::Disconnect as u32;
-    match event.kind {
-        CONFIG => ChunkWait::None,
-        DISCONNECT => ChunkWait::Ending { conn: event.conn as u32 },
-        _ => ChunkWait::Full,
-    }
-}
-
 /// Appends a record that does not fit into the thread's chunk or ends close to its end, has long
 /// strings, or is an error.
 ///
@@ -463,16 +446,17 @@ unsafe fn emit_slowly<const STRINGS: bool>(
         // SAFETY: as promised by the caller.
         return unsafe { emit_fragments::<STRINGS>(arena, open, session, event, fixed_bytes) };
     }
-    let little = ChunkWait::Little { conn: event.conn as u32 };
     let reserved = if STRINGS {
         // A fresh chunk need not have space for an error behind the record.
         let need = record_bytes.wrapping_add(SPARE_BYTES);
-        let chunk_wait = if is_of_an_account(event) { little } else { chunk_wait_of(event) };
-        reserve(arena, open, session, need, 0, chunk_wait)
+        // SAFETY: as promised by the caller.
+        reserve(arena, open, session, need, 0, unsafe { ChunkWait::of(event) })
     } else if event.kind == RecordKind::Error as u32 {
-        reserve(arena, open, session, record_bytes, 0, little)
+        reserve(arena, open, session, record_bytes, 0, ChunkWait::little(event))
     } else {
-        reserve(arena, open, session, record_bytes, SPARE_BYTES, chunk_wait_of(event))
+        // SAFETY: as promised by the caller.
+        let chunk_wait = unsafe { ChunkWait::of(event) };
+        reserve(arena, open, session, record_bytes, SPARE_BYTES, chunk_wait)
     };
     let Some(place) = reserved else {
         open.lost_conn = event.conn as u32;
@@ -532,7 +516,8 @@ unsafe fn emit_fragments<const STRINGS: bool>(
         Some(_) => numbers,
         None => numbers.of_fragments_alone(arena),
     };
-    let chunk_wait = chunk_wait_of(event);
+    // SAFETY: as promised by the caller.
+    let chunk_wait = unsafe { ChunkWait::of(event) };
     let mut done = 0usize;
     let mut number = 0u16;
     while number == 0 || done < text_bytes {

@@ -5,6 +5,7 @@
 
 use crate::arena::Arena;
 use crate::chunk::{Killed, OpenChunk};
+use crate::codec::{Event, NOTICE_AUTHID_DROP, NOTICE_FLUSH, RecordKind, STRING_COMMAND};
 use crate::layout::{
     Counters, DURABILITY_SYNC, OVERFLOW_BLOCK, OVERFLOW_DROP, OVERFLOW_LET_GO, Session, Settings,
 };
@@ -35,7 +36,8 @@ pub(crate) enum ChunkWait {
     /// [`LITTLE_US`].
     ///
     /// Both servers mark every session as killed before they report its end (`THD::disconnect` in
-    /// `sql/sql_class.cc`), so the answer does not show whether a `KILL` was issued.
+    /// `sql/sql_class.cc`), and a shutdown may do so before its `Quit` is reported, so the answer
+    /// does not show whether a `KILL` was issued.
     Ending {
         /// Connection id, its lower half.
         conn: u32,
@@ -46,6 +48,49 @@ pub(crate) enum ChunkWait {
         /// Connection id, its lower half.
         conn: u32,
     },
+}
+
+impl ChunkWait {
+    /// How long a record with strings or an end waits.
+    ///
+    /// # Safety
+    /// As for [`crate::producer::emit`].
+    pub(crate) unsafe fn of(event: &Event) -> ChunkWait {
+        const CONFIG: u32 = RecordKind::Config as u32;
+        const NOTICE: u32 = RecordKind::Notice as u32;
+        const POINT: u32 = RecordKind::Point as u32;
+        const DISCONNECT: u32 = RecordKind::Disconnect as u32;
+        let ending = ChunkWait::Ending { conn: event.conn as u32 };
+        match event.kind {
+            CONFIG => ChunkWait::None,
+            // The server reports it while it holds the lock of its accounts, which every login
+            // needs.
+            NOTICE if (NOTICE_FLUSH..=NOTICE_AUTHID_DROP).contains(&event.sql_command) => {
+                ChunkWait::little(event)
+            }
+            DISCONNECT => ending,
+            // SAFETY: as promised by the caller.
+            POINT if unsafe { is_quit(event) } => ending,
+            _ => ChunkWait::Full,
+        }
+    }
+
+    /// How long a record waits whose thread may hold locks of the server.
+    pub(crate) fn little(event: &Event) -> ChunkWait {
+        ChunkWait::Little { conn: event.conn as u32 }
+    }
+}
+
+/// Whether it is the last command of a session.
+///
+/// # Safety
+/// As for [`crate::producer::emit`].
+unsafe fn is_quit(event: &Event) -> bool {
+    const NAME: &[u8] = b"Quit";
+    let command = event.strings[STRING_COMMAND];
+    command.len == NAME.len()
+        // SAFETY: so many bytes are there, as promised by the caller.
+        && unsafe { core::slice::from_raw_parts(command.data, NAME.len()) } == NAME
 }
 
 /// How long a wait may last, µs; `None`: no wait.

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use tacho_ring::chunk::{self, OpenChunk};
 use tacho_ring::codec::{
     Bytes, Event, NOTICE_AUTHID_DROP, NOTICE_SET, PRESENT_FIGURES, PRESENT_TEXT, RecordKind,
+    STRING_COMMAND,
 };
 use tacho_ring::free;
 use tacho_ring::layout::{
@@ -194,19 +195,24 @@ fn the_end_of_a_session_waits_longer_than_a_killed_statement() {
     producer.open.killed = chunk::Killed { ask: Some(always), session: std::ptr::null() };
     while producer.emit(RecordKind::Start, &TEXT[..100]) == Emitted::Accepted {}
     // `open` still says that the last record of connection 1 is lost.
-    let mut end = |conn| {
+    let mut end = |conn, kind, command: &[u8]| {
         let before_us = producer.count(|c| &c.blocked_time_us);
-        let event = Event { conn, ..event(RecordKind::Disconnect, b"") };
+        let mut event = Event { conn, ..event(kind, b"") };
+        event.strings[STRING_COMMAND] = Bytes::of(command);
         // SAFETY: as in `emit`; the question needs no session.
         let emitted =
             unsafe { producer::emit(&producer.heap.arena(), &mut producer.open, None, &event) };
         assert_eq!(emitted, Emitted::Lost);
         producer.count(|c| &c.blocked_time_us) - before_us
     };
-    let (given_up, unharmed) = (end(1), end(2));
+    let given_up = end(1, RecordKind::Disconnect, b"");
+    let unharmed = end(2, RecordKind::Disconnect, b"");
     assert!(given_up < unharmed, "{given_up} µs, {unharmed} µs");
-    assert!(unharmed >= 10_000_000, "{unharmed} µs");
-    assert_eq!(producer.count(|c| &c.lost_killed), 3);
+    let quit = end(3, RecordKind::Point, b"Quit");
+    assert!(unharmed.min(quit) >= 10_000_000, "{unharmed} µs, {quit} µs");
+    let ping = end(4, RecordKind::Point, b"Ping");
+    assert!(ping < unharmed, "{ping} µs");
+    assert_eq!(producer.count(|c| &c.lost_killed), 5);
 }
 
 /// A thread of a pool serves many sessions.
