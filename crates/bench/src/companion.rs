@@ -16,9 +16,9 @@ use crate::stop::Stop;
 use crate::target::{data_directory, fill_in};
 use tacho_sandbox::client::{self, Conn, Login};
 
-/// How long it may take to become ready after its method was switched on. A deadline only ends a
-/// run that hangs.
-const READY_DEADLINE: Duration = Duration::from_secs(180);
+/// How long it may take to become ready after its method was switched on, which takes a second. A
+/// deadline only ends a run that hangs.
+const READY_DEADLINE: Duration = Duration::from_secs(60);
 
 /// Its declaration in a method.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]

@@ -15,7 +15,11 @@ pub fn kill(child: &mut Child) -> io::Result<String> {
 fn of(pid: u32) -> String {
     let output = Command::new("gdb")
         .args(["-batch", "-nx", "-iex", "set debuginfod enabled off"])
-        .args(["-ex", "thread apply all backtrace 30", "-p", &pid.to_string()])
+        // Short lines, and the newest threads last: those of clients, and a report that is cut off
+        // keeps its end.
+        .args(["-ex", "set print frame-arguments none"])
+        .args(["-ex", "set print entry-values no"])
+        .args(["-ex", "thread apply all -ascending backtrace 30", "-p", &pid.to_string()])
         .output();
     match output {
         Ok(output) => {

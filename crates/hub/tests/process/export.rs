@@ -144,7 +144,9 @@ fn only_auditors_export_what_they_may_see() {
     assert_eq!(export(&hub, "?server=db1", &other).0, 404);
     let (status, bundle) = export(&hub, "", &other);
     assert_eq!(status, 200);
-    assert!(!String::from_utf8_lossy(&bundle).contains("db1"));
+    // As a value or in a path: three letters alone can be a part of a hash.
+    let text = String::from_utf8_lossy(&bundle);
+    assert!(text.contains("\"db2\"") && !text.contains("\"db1\"") && !text.contains("/db1/"));
     assert!(hub.get("/api/v1/export", &auditor).starts_with("HTTP/1.1 405"));
 }
 
