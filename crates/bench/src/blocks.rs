@@ -109,13 +109,13 @@ impl Bench {
             );
         }
         self.switcher.set_up(&mut self.conn, method)?;
-        let tried = self.switcher.on(&mut self.conn, method, &self.stop).and_then(|()| {
+        let tried = self.switcher.on(method, &self.stop).and_then(|()| {
             let probe = self.target.probe(&mut self.conn, method)?;
             self.log_files.extend(probe.log);
             Ok(())
         });
         // Undoes a partial change, so that the other methods can be measured.
-        let off = self.switcher.off(&mut self.conn, method, &self.stop);
+        let off = self.switcher.off(method, &self.stop);
         tried?;
         off
     }
@@ -186,7 +186,7 @@ impl Bench {
     /// A block under a load that continues from block to block.
     fn live_block(&mut self, method: &Method, on: bool, load: &mut Load) -> Result<Block> {
         if on {
-            self.switcher.on(&mut self.conn, method, &self.stop)?;
+            self.switcher.on(method, &self.stop)?;
         }
         if method.switch == Switch::Reconnect {
             load.connect_again(&self.stop)?;
@@ -207,7 +207,7 @@ impl Bench {
             self.restart(if on { &method.options } else { &[] })?;
         }
         if on {
-            self.switcher.on(&mut self.conn, method, &self.stop)?;
+            self.switcher.on(method, &self.stop)?;
         }
         let mut load = self.start_load(plan, work)?;
         let block = self.block(method, on, Duration::ZERO, &mut load);
@@ -218,7 +218,7 @@ impl Bench {
     fn end_block(&mut self, method: &Method, on: bool, block: Result<Block>) -> Result<Block> {
         let block = block?;
         if on {
-            self.switcher.off(&mut self.conn, method, &self.stop)?;
+            self.switcher.off(method, &self.stop)?;
             self.keep_log_small(method)?;
         }
         Ok(block)

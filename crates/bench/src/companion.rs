@@ -14,7 +14,7 @@ use serde::Deserialize;
 use crate::method::Method;
 use crate::stop::Stop;
 use crate::target::{data_directory, fill_in};
-use tacho_sandbox::client::{self, Conn, Login};
+use tacho_sandbox::client::{self, Conn};
 
 /// How long it may take to become ready after its method was switched on, which takes a second. A
 /// deadline only ends a run that hangs.
@@ -76,19 +76,17 @@ impl Companion {
 
     /// Waits until the server reports it as active and, if the method counts its records, until it
     /// has written one: while it takes over a log, nothing is written, which does not belong to the
-    /// cost of the method.
+    /// cost of the method. `conn`: a session that was opened for this change, which is recorded.
+    ///
     /// # Errors
     /// It has ended, or does not get to work.
     pub fn wait_until_ready(
         &mut self,
-        admin: &Login,
+        conn: &mut Conn,
         method: &Method,
         declaration: &Declaration,
         stop: &Stop,
     ) -> Result<()> {
-        // A session of its own: after a plugin was removed and installed again, MariaDB does not
-        // give it to some of those that were open meanwhile (docs/guide/install.md).
-        let conn = &mut admin.connect()?;
         let deadline = Instant::now() + READY_DEADLINE;
         let mut written_before = None;
         loop {

@@ -183,7 +183,7 @@ fn count(
     let mut switcher = Switcher::new(&mut conn, target, Undo::default(), work)?;
     switcher.prepare(&mut conn, method)?;
     switcher.set_up(&mut conn, method)?;
-    switcher.on(&mut conn, method, stop)?;
+    switcher.on(method, stop)?;
 
     let mut batches = Vec::new();
     for (index, size) in BATCHES.into_iter().enumerate() {
@@ -192,7 +192,7 @@ fn count(
         stop.sleep(WRITER_TIME)?;
         batches.push(dump(&base, pid, index + 1, stop)?);
     }
-    switcher.off(&mut conn, method, stop)?;
+    switcher.off(method, stop)?;
     drop(conn);
     // The next server must not find the changes of this one.
     target.restart_through(&[], &[])?;

@@ -1,4 +1,10 @@
 //! Switches methods on and off, and leaves the server as it was.
+//!
+//! Each change is made in a session of its own. A session that runs a statement on MariaDB while
+//! the removal of an audit plugin is pending gets the events of no plugin that is installed later
+//! (10.11.19). If it then switches `server_audit_logging`, the server hangs: `server_audit` reads
+//! its session variable for the first time in the middle of `SET GLOBAL`, whose lock that needs
+//! (`sync_dynamic_session_variables` in `sql/sql_plugin.cc`).
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -109,9 +115,10 @@ impl Switcher {
     ///
     /// # Errors
     /// The server reports an error.
-    pub fn on(&mut self, conn: &mut Conn, method: &Method, stop: &Stop) -> Result<()> {
+    pub fn on(&mut self, method: &Method, stop: &Stop) -> Result<()> {
         ensure!(self.on.is_none(), "{:?} is still on", self.on);
         self.on = Some(method.name.clone());
+        let conn = &mut self.admin.connect()?;
         if let Some(library) = &method.library
             && !self.was_installed(method)
         {
@@ -134,7 +141,7 @@ impl Switcher {
                     none.insert(Companion::start(conn, declaration, &self.work)?)
                 }
             };
-            companion.wait_until_ready(&self.admin, method, declaration, stop)?;
+            companion.wait_until_ready(conn, method, declaration, stop)?;
         }
         Ok(())
     }
@@ -148,7 +155,8 @@ impl Switcher {
     ///
     /// # Errors
     /// The server reports an error, or sessions do not release the plugin.
-    pub fn off(&mut self, conn: &mut Conn, method: &Method, stop: &Stop) -> Result<()> {
+    pub fn off(&mut self, method: &Method, stop: &Stop) -> Result<()> {
+        let conn = &mut self.admin.connect()?;
         execute(conn, method, &method.off)?;
         let off: BTreeSet<&str> = method.off.iter().filter_map(|s| variable_set_by(s)).collect();
         for statement in method.on.iter().rev() {

@@ -148,8 +148,8 @@ impl<'a> Task<'a> {
             if self.group.switch == Switch::Restart {
                 side.bench.restart(&method.options)?;
             }
-            let Bench { switcher, conn, stop, .. } = &mut side.bench;
-            switcher.on(conn, method, stop)?;
+            let Bench { switcher, stop, .. } = &mut side.bench;
+            switcher.on(method, stop)?;
         }
         if own_load {
             self.start_loads(sides)?;
@@ -164,8 +164,8 @@ impl<'a> Task<'a> {
                 // A session releases a plugin with its next statement.
                 side.load()?.resume()?;
             }
-            let Bench { switcher, conn, stop, .. } = &mut side.bench;
-            switcher.off(conn, method, stop)?;
+            let Bench { switcher, stop, .. } = &mut side.bench;
+            switcher.off(method, stop)?;
             side.bench.keep_log_small(method)?;
             if !own_load {
                 side.load()?.pause()?;
