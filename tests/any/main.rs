@@ -23,4 +23,5 @@ mod setting_values;
 mod slots;
 mod status;
 mod table_rules;
+mod top;
 mod verify;

@@ -18,6 +18,7 @@ mod ship;
 pub mod size;
 mod status;
 mod tail;
+mod top;
 mod verify;
 
 use std::path::PathBuf;
@@ -42,6 +43,7 @@ pub use retention::RetentionArgs;
 pub use ship::ShipArgs;
 pub use status::{StatusArgs, StatusFormat};
 pub use tail::{Color, Format, TailArgs};
+pub use top::TopArgs;
 pub use verify::{CheckpointArgs, KeygenArgs, VerifyArgs};
 
 /// Read, summarize, convert, ship, verify and recover the audit log of MariaDB and MySQL, measure
@@ -61,6 +63,8 @@ pub enum Command {
     Tail(Box<TailArgs>),
     /// Summarize the log: statements by user or digest, logins, errors, changes, sessions
     Report(Box<ReportArgs>),
+    /// Show what runs now and what ran in the last minute, as it happens
+    Top(Box<TopArgs>),
     /// Convert the audit log to the format of another audit plugin or a SIEM, or send it
     Convert(Box<ConvertArgs>),
     /// Ship the audit log to a hub, which keeps, verifies and searches the logs of many servers

@@ -34,6 +34,7 @@ mod ship;
 mod signals;
 mod status;
 mod tail;
+mod top;
 mod verify;
 mod view;
 
@@ -138,6 +139,10 @@ fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         Command::Report(args) => {
             let verdict = report::run(args)?;
             Ok(if verdict.problem_count == 0 { ExitCode::SUCCESS } else { ExitCode::from(1) })
+        }
+        Command::Top(args) => {
+            top::run(args)?;
+            Ok(ExitCode::SUCCESS)
         }
         Command::Convert(args) => {
             let verdict = convert::run(args)?;

@@ -24,6 +24,7 @@ pub const PAGES: &[Facts] = &[
         see_also: &[
             "tacho-tail",
             "tacho-report",
+            "tacho-top",
             "tacho-convert",
             "tacho-ship",
             "tacho-slowlog",
@@ -90,6 +91,20 @@ pub const PAGES: &[Facts] = &[
             "tacho-tail",
         ],
         guide: "/usr/share/doc/tacho/docs/guide/report.md",
+    },
+    Facts {
+        name: "tacho-top",
+        examples: &[
+            ("tacho top", "Show what runs, and the statements of the last minute by digest"),
+            (
+                "tacho top --by user,host --sort count --window 10m",
+                "Show which users sent the most statements in the last ten minutes",
+            ),
+            ("tacho top --batch --updates 1 >top.txt", "Write what runs now into a file"),
+        ],
+        files: &[LOG, ARENAS],
+        see_also: &["tacho", "tacho-report", "tacho-tail", "tacho-arena", "tacho-status"],
+        guide: "/usr/share/doc/tacho/docs/guide/top.md",
     },
     Facts {
         name: "tacho-report-logins",

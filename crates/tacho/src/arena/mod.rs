@@ -4,6 +4,7 @@
 
 mod overflow;
 mod records;
+pub mod running;
 pub mod show;
 pub mod waiting;
 

@@ -35,16 +35,18 @@ const WHOLE_TEXT_BYTES_MAX: usize = 64 << 20;
 
 /// The position of a record, and its sort keys.
 #[derive(Clone, Copy)]
-struct Place {
-    chunk: u32,
-    word: u64,
-    position: u32,
-    bytes: u32,
-    ts_us: i64,
-    conn: u64,
-    rec_no: u64,
-    fragment: u8,
-    fragment_number: u16,
+pub(super) struct Place {
+    pub(super) chunk: u32,
+    pub(super) word: u64,
+    pub(super) position: u32,
+    pub(super) bytes: u32,
+    pub(super) ts_us: i64,
+    pub(super) conn: u64,
+    pub(super) rec_no: u64,
+    pub(super) text_id: u64,
+    pub(super) kind: RecordKind,
+    pub(super) fragment: u8,
+    pub(super) fragment_number: u16,
 }
 
 /// A displayed record.
@@ -131,7 +133,7 @@ fn put_in_order(places: &mut [Place]) {
 }
 
 /// Every committed record, and the number of damaged chunks.
-fn scan(arena: &Arena) -> (Vec<Place>, u64) {
+pub(super) fn scan(arena: &Arena) -> (Vec<Place>, u64) {
     let mut places = Vec::new();
     let mut damaged = 0;
     let mut buffer = Vec::new();
@@ -161,6 +163,8 @@ fn scan(arena: &Arena) -> (Vec<Place>, u64) {
                     ts_us: view.header.ts_us,
                     conn: view.header.conn,
                     rec_no: view.header.rec_no,
+                    text_id: view.header.text_id,
+                    kind: view.kind,
                     fragment: view.header.fragment,
                     fragment_number: view.header.fragment_number,
                 }),
@@ -188,7 +192,7 @@ pub(super) fn is_same(arena: &Arena, index: u32, word: u64) -> bool {
     })
 }
 
-fn fetch<'b>(
+pub(super) fn fetch<'b>(
     arena: &Arena,
     chunk: u32,
     position: u32,
@@ -242,7 +246,7 @@ fn read(
 
 /// The text of a record. Secrets can only be found in the whole text: `None` if there is none, or a
 /// piece of it is missing.
-fn whole_text<'v>(
+pub(super) fn whole_text<'v>(
     arena: &Arena,
     place: &Place,
     view: &View<'v>,
@@ -278,7 +282,7 @@ fn whole_text<'v>(
 }
 
 /// The text without secrets, or without literals: as in the log.
-fn clean(view: &View<'_>, text: &[u8], redacts_literals: bool) -> String {
+pub(super) fn clean(view: &View<'_>, text: &[u8], redacts_literals: bool) -> String {
     let cleaned = match view.kind {
         RecordKind::Error if redacts_literals => {
             Cow::Owned(redact::message_without_literals(view.body.errno, text))
@@ -306,7 +310,7 @@ fn clean(view: &View<'_>, text: &[u8], redacts_literals: bool) -> String {
     String::from_utf8_lossy(&cleaned).into_owned()
 }
 
-fn identity(view: &View<'_>) -> (String, String) {
+pub(super) fn identity(view: &View<'_>) -> (String, String) {
     let text = |which| String::from_utf8_lossy(view.string(which)).into_owned();
     match view.kind {
         // The strings of tables have other meanings.
@@ -394,6 +398,8 @@ mod tests {
             ts_us,
             conn,
             rec_no,
+            text_id: 0,
+            kind: RecordKind::Start,
             fragment: FRAGMENT_WHOLE,
             fragment_number: 0,
         };

@@ -152,7 +152,8 @@ fn a_log_is_an_argument_with_a_default_from_the_environment() {
     let views = ["logins", "errors", "ddl", "grants", "slow", "sessions"];
     let mut expected = vec!["tail".to_owned(), "report".to_owned()];
     expected.extend(views.map(|view| format!("report {view}")));
-    let others = "convert ship slowlog verify checkpoint status retention recover recorder digest";
+    let others =
+        "top convert ship slowlog verify checkpoint status retention recover recorder digest";
     expected.extend(others.split(' ').map(str::to_owned));
     assert_eq!(found, expected);
 }
@@ -192,7 +193,7 @@ fn durations_and_sizes_have_one_parser_each() {
             assert!(!is_size || size::bytes(default).is_some(), "{what}");
         }
     }
-    assert_eq!(counts, (20, 18), "durations and sizes");
+    assert_eq!(counts, (23, 19), "durations and sizes");
     assert!(Cli::try_parse_from(["tacho", "pmp", "--duration", "10 parsecs"]).is_err());
     assert_eq!(duration::any("10s"), Ok(Duration::from_secs(10)));
 }

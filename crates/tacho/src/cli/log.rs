@@ -36,6 +36,14 @@ impl LogDirectory {
     pub fn find(&self) -> LogPath {
         LogPath::find(self.directory.as_deref())
     }
+
+    /// The directory, for reading.
+    ///
+    /// # Errors
+    /// It does not exist or cannot be read.
+    pub fn input(&self) -> Result<Input, TailError> {
+        self.find().place()
+    }
 }
 
 /// A log directory, or an evidence bundle of a hub.

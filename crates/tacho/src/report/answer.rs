@@ -140,6 +140,16 @@ const LIST: [Column; 10] = [
     column("STATEMENT", "sql", Shown::All, What::Key(0)),
 ];
 
+/// Columns of the statements that run, whose values `tacho top` makes.
+const RUNNING: [Column; 6] = [
+    column("CONN", "conn", Shown::All, What::Count),
+    column("USER", "user", Shown::All, What::Key(0)),
+    column("HOST", "host", Shown::All, What::Key(0)),
+    column("DB", "db", Shown::All, What::Key(0)),
+    column("TIME", "query_time_us", Shown::All, What::Duration),
+    column("STATEMENT", "sql", Shown::All, What::Key(0)),
+];
+
 /// The answer.
 #[derive(Debug)]
 pub struct Answer {
@@ -154,6 +164,12 @@ pub struct Answer {
 }
 
 impl Answer {
+    /// Statements that run, with a value for each of the columns of `RUNNING`.
+    pub fn of_running(rows: Vec<Vec<Cell>>) -> Self {
+        let row_count = rows.len() as u64;
+        Self { columns: RUNNING.to_vec(), rows, row_count, folded: Folded::default() }
+    }
+
     /// The largest groups, or the newest rows.
     pub fn of(query: &Query, counted: Counted, top: usize) -> Self {
         let columns = columns(query);

@@ -52,7 +52,7 @@ impl Group {
 pub type Keyed = (Box<[u8]>, Group);
 
 /// All groups of one reader, or of all.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Groups {
     groups: HashMap<Box<[u8]>, Group>,
     limit: usize,

@@ -67,7 +67,7 @@ impl Row {
 }
 
 /// The newest rows.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Newest {
     rows: Vec<Row>,
     limit: usize,

@@ -6,20 +6,20 @@
 //! table of values (`answer.rs`), which is shown in one of three formats, and a list of what is
 //! known to be missing (`gaps.rs`, `summary.rs`).
 
-mod answer;
+pub mod answer;
 mod args;
 mod data;
-mod gaps;
-mod groups;
+pub mod gaps;
+pub mod groups;
 mod kept;
-mod key;
+pub mod key;
 mod list;
-mod query;
-mod read;
-mod stats;
+pub mod query;
+pub mod read;
+pub mod stats;
 mod summary;
-mod table;
-mod tally;
+pub mod table;
+pub mod tally;
 mod times;
 
 use std::io::{self, IsTerminal as _, Write as _};
@@ -40,7 +40,7 @@ pub use kept::cut;
 use query::Query;
 use summary::Summary;
 pub use summary::second;
-use tally::{Counted, Shared};
+use tally::{Counted, GROUPS_MAX, Shared};
 
 /// Runs `tacho report`.
 ///
@@ -79,7 +79,8 @@ fn count(
         let pieces = read::plan(&place, &access, filter, scan)?;
         let top = options.top;
         let filter = &*filter;
-        let shared = Shared { query, filter, zone, top, scanned_bytes: &scanned_bytes };
+        let groups_max = GROUPS_MAX;
+        let shared = Shared { query, filter, zone, top, groups_max, scanned_bytes: &scanned_bytes };
         let counted = match pieces {
             Some(pieces) => read::pieces(&pieces, &access, &shared, scan)?,
             None => read::stream(place, &access, &shared, scan)?,
@@ -89,7 +90,7 @@ fn count(
             None => all = Some(counted),
         }
     }
-    Ok(all.unwrap_or_else(|| Counted::new(query, options.top)))
+    Ok(all.unwrap_or_else(|| Counted::new(query, options.top, GROUPS_MAX)))
 }
 
 fn show(

@@ -24,7 +24,7 @@ use crate::parallel::{Message, Reader, Scanned};
 use crate::tail::TailError;
 use crate::view::{NotTables, Partial, View, with_line};
 
-/// Most groups of a report. A reader holds up to twice as many, each with about 600 bytes.
+/// Most groups of a report.
 pub const GROUPS_MAX: usize = 100_000;
 
 /// Most rows of a list.
@@ -45,12 +45,14 @@ pub struct Shared<'a> {
     pub zone: &'a TimeZone,
     /// Rows of a list; 0: as many as possible.
     pub top: usize,
+    /// Most groups. A reader holds up to twice as many, each with about 600 bytes.
+    pub groups_max: usize,
     /// Bytes read so far.
     pub scanned_bytes: &'a AtomicU64,
 }
 
 /// The result of one reader.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Counted {
     /// The groups.
     pub groups: Groups,
@@ -66,10 +68,10 @@ pub struct Counted {
 
 impl Counted {
     /// Nothing.
-    pub fn new(query: &Query, top: usize) -> Self {
+    pub fn new(query: &Query, top: usize, groups_max: usize) -> Self {
         let limit = if top == 0 { ROWS_MAX } else { top.min(ROWS_MAX) };
         Self {
-            groups: Groups::new(GROUPS_MAX, query.sort),
+            groups: Groups::new(groups_max, query.sort),
             rows: Newest::new(limit),
             all: Stats::default(),
             gaps: Gaps::default(),
@@ -132,7 +134,7 @@ impl<'a> Tally<'a> {
             sequence: Sequence::default(),
             sequences: Vec::new(),
             unjoined_pieces: Vec::new(),
-            counted: Counted::new(query, shared.top),
+            counted: Counted::new(query, shared.top, shared.groups_max),
             scanned: Scanned::new(shared.scanned_bytes),
         }
     }
@@ -151,6 +153,25 @@ impl<'a> Tally<'a> {
     /// The result.
     pub fn counted(self) -> Counted {
         self.counted
+    }
+
+    /// Of a log that is followed: what was counted since the last call. Ends of statements whose
+    /// `running` lines were not read count without them.
+    pub fn take_counted(&mut self) -> Counted {
+        let unjoined = std::mem::take(&mut self.unjoined);
+        self.join(unjoined);
+        let Shared { query, top, groups_max, .. } = *self.shared;
+        std::mem::replace(&mut self.counted, Counted::new(query, top, groups_max))
+    }
+
+    /// What was counted so far.
+    pub fn so_far(&self) -> &Counted {
+        &self.counted
+    }
+
+    /// Statements with a `running` line and without an end, oldest first.
+    pub fn running(&self) -> impl Iterator<Item = &OwnedRecord> {
+        self.joiner.held()
     }
 
     /// Counts the records of all pieces of a log that are left after [`Self::take_piece`].

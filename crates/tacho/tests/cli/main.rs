@@ -28,4 +28,5 @@ mod status;
 mod support;
 mod syslog;
 mod tail;
+mod top;
 mod verify;
