@@ -194,7 +194,7 @@ fn sessions_that_change_meanwhile_never_have_a_wrong_user() {
             scope.spawn(move || churn(session, seed, is_over));
         }
         // Each session, and some of them again: their database is doubtful time after time.
-        let wanted = 3 * SESSIONS as u64;
+        let wanted = 2 * SESSIONS as u64;
         let has_enough = || counter(&directory, "enriched_total") >= wanted;
         let waited = std::panic::catch_unwind(|| wait::until("sessions are completed", has_enough));
         is_over.store(true, Ordering::Relaxed);
@@ -235,9 +235,14 @@ fn an_account_without_privileges_is_reported_and_changes_nothing() {
         wait::until("the counters are written", || counter(&directory, "enrich_errors_total") > 1);
         let said = fs::read_to_string(directory.join("capture.err")).expect("messages");
         assert_eq!(said.matches(problem).count(), 1, "{said}");
+        // The capture may have begun in the middle of the only statement so far.
+        for _ in 0..2 {
+            session.query("SELECT 'waiting'").expect("an answer");
+        }
         capture.stop().expect("its end");
         let lines = statements(capture.log());
-        assert!(!lines.is_empty() && lines.iter().all(|line| line["user"].is_null()));
+        assert!(!lines.is_empty());
+        assert!(lines.iter().all(|line| line["user"].is_null()), "{lines:?}");
         fs::remove_dir_all(&directory).expect("removing the log");
     }
 }
