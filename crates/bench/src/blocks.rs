@@ -115,7 +115,7 @@ impl Bench {
             Ok(())
         });
         // Undoes a partial change, so that the other methods can be measured.
-        let off = self.switcher.off(method, &self.stop);
+        let off = self.switcher.off(&mut self.conn, method, &self.stop);
         tried?;
         off
     }
@@ -218,7 +218,7 @@ impl Bench {
     fn end_block(&mut self, method: &Method, on: bool, block: Result<Block>) -> Result<Block> {
         let block = block?;
         if on {
-            self.switcher.off(method, &self.stop)?;
+            self.switcher.off(&mut self.conn, method, &self.stop)?;
             self.keep_log_small(method)?;
         }
         Ok(block)

@@ -192,7 +192,7 @@ fn count(
         stop.sleep(WRITER_TIME)?;
         batches.push(dump(&base, pid, index + 1, stop)?);
     }
-    switcher.off(method, stop)?;
+    switcher.off(&mut conn, method, stop)?;
     drop(conn);
     // The next server must not find the changes of this one.
     target.restart_through(&[], &[])?;

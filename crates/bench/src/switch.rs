@@ -151,11 +151,12 @@ impl Switcher {
         self.companions.get(&method.name).map(Companion::pid)
     }
 
-    /// Switches it off again, and restores what `on` has set.
+    /// Switches it off again, and restores what `on` has set. `used`: a session that was used while
+    /// it was on, which releases the plugin with a statement.
     ///
     /// # Errors
     /// The server reports an error, or sessions do not release the plugin.
-    pub fn off(&mut self, method: &Method, stop: &Stop) -> Result<()> {
+    pub fn off(&mut self, used: &mut Conn, method: &Method, stop: &Stop) -> Result<()> {
         let conn = &mut self.admin.connect()?;
         execute(conn, method, &method.off)?;
         let off: BTreeSet<&str> = method.off.iter().filter_map(|s| variable_set_by(s)).collect();
@@ -173,7 +174,7 @@ impl Switcher {
             conn.query_drop(library.uninstall()).with_context(|| method.name.clone())?;
             // A server that is restarted for the next block forgets it anyway.
             if method.switch != Switch::Restart {
-                wait_until_gone(conn, &self.dialect, library, stop)
+                wait_until_gone([conn, used], &self.dialect, library, stop)
                     .with_context(|| method.name.clone())?;
             }
         }
@@ -205,12 +206,13 @@ fn execute(conn: &mut Conn, method: &Method, statements: &[String]) -> Result<()
 /// Waits until an uninstalled library is gone. Sessions that have used a plugin hold it until their
 /// next statement; without one, the server keeps it until it stops.
 fn wait_until_gone(
-    conn: &mut Conn,
+    [conn, other]: [&mut Conn; 2],
     dialect: &Dialect,
     library: &Library,
     stop: &Stop,
 ) -> Result<()> {
     let deadline = Instant::now() + UNINSTALL_DEADLINE;
+    other.query_drop("DO 0")?;
     while dialect.installed(conn)?.contains(library.name()) {
         if Instant::now() > deadline {
             bail!(

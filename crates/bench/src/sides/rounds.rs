@@ -164,8 +164,8 @@ impl<'a> Task<'a> {
                 // A session releases a plugin with its next statement.
                 side.load()?.resume()?;
             }
-            let Bench { switcher, stop, .. } = &mut side.bench;
-            switcher.off(method, stop)?;
+            let Bench { switcher, conn, stop, .. } = &mut side.bench;
+            switcher.off(conn, method, stop)?;
             side.bench.keep_log_small(method)?;
             if !own_load {
                 side.load()?.pause()?;
