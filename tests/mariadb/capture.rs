@@ -133,8 +133,9 @@ fn large_statements_are_recorded_as_a_whole() {
     let port = server.port();
     let directory = unused_directory("capture-large");
     let metrics = directory.join("metrics");
-    let with_metrics = ["--metrics-file", &metrics.to_string_lossy()];
-    let mut capture = Capture::start_with(port, &directory, &with_metrics).expect("a capture");
+    // Other tests run at the same time: what waits for a processor must fit into memory.
+    let options = ["--metrics-file", &metrics.to_string_lossy(), "--ring-size", "512MiB"];
+    let mut capture = Capture::start_with(port, &directory, &options).expect("a capture");
     let large = |mib: usize| format!("SELECT LENGTH('{}');", "z\\'y".repeat(mib << 18));
     let options = ["--max-allowed-packet=1G"];
     assert!(run_client(port, "guest", "", &options, &(large(70) + "SELECT 'after';")));
