@@ -21,6 +21,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use age::stream::StreamWriter;
 use sha2::{Digest as _, Sha256};
+use tacho_seekable as seekable;
 
 use super::compressed::{self, Checked};
 use super::ending::{Content, Ending, Parts};
@@ -332,9 +333,7 @@ impl<F: Fs> Packer<F> {
         let lines = Stream::new(source).take(stat.bytes);
         if self.from == Form::Plain && self.form.is_compressed() {
             let checked = Checked::new(envelope).map_err(failed)?;
-            let mut encoder = zstd::Encoder::new(checked, compressed::LEVEL).map_err(failed)?;
-            encoder.include_checksum(true).map_err(failed)?;
-            encoder.set_pledged_src_size(Some(stat.bytes)).map_err(failed)?;
+            let mut encoder = seekable::Stream::new(checked, compressed::LEVEL).map_err(failed)?;
             let mut hasher = Sha256::new();
             let take = |block: &[u8]| {
                 hasher.update(block);

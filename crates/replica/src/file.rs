@@ -12,7 +12,7 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
-use crate::seekable;
+use tacho_seekable as seekable;
 
 /// Behind the name of a log file: its compressed form.
 pub const ENDING: &str = ".zst";

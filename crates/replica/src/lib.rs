@@ -4,11 +4,11 @@
 //!
 //! | module | contents |
 //! |---|---|
-//! | [`seekable`] | zstd's seekable format |
 //! | [`file`] | a log file in either form |
 
 pub mod file;
-pub mod seekable;
+
+pub use tacho_seekable as seekable;
 
 pub use file::{
     ENDING, Reader, ReplicaFile, compressed_path, length, names, open_compressed, stored,

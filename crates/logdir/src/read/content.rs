@@ -282,22 +282,29 @@ pub fn not_plain(kind: FileType) -> Option<&'static str> {
 /// # Errors
 /// As [`unpack`], or the file cannot be opened.
 pub fn open_log(path: &Path, links: Links, access: &Access) -> io::Result<Opened> {
+    let (path, file) = open_form(path, links)?;
+    Ok(match form_of(&path) {
+        Form::Plain => Opened::Plain(file),
+        form => {
+            let lines = Lines::of(file, form, access)?;
+            Opened::Packed(path, lines)
+        }
+    })
+}
+
+/// Opens a log file that was found at `path` in the form that is there, with its current path.
+///
+/// # Errors
+/// It cannot be opened.
+pub(super) fn open_form(path: &Path, links: Links) -> io::Result<(PathBuf, File)> {
     let mut missing = None;
     for path in forms_from(path) {
-        let file = match links.open(&path) {
+        match links.open(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 missing.get_or_insert(error);
-                continue;
             }
-            file => file?,
-        };
-        return Ok(match form_of(&path) {
-            Form::Plain => Opened::Plain(file),
-            form => {
-                let lines = Lines::of(file, form, access)?;
-                Opened::Packed(path, lines)
-            }
-        });
+            file => return file.map(|file| (path, file)),
+        }
     }
     Err(missing.unwrap_or_else(|| io::ErrorKind::NotFound.into()))
 }
@@ -333,7 +340,7 @@ pub struct Lines {
 }
 
 impl Lines {
-    fn of(file: File, form: Form, access: &Access) -> io::Result<Lines> {
+    pub(super) fn of(file: File, form: Form, access: &Access) -> io::Result<Lines> {
         let taken = Rc::new(Cell::new(0));
         let counted = Counted { file, taken: Rc::clone(&taken) };
         let source = unpack(counted, form, &access.identities)?;

@@ -14,7 +14,8 @@
 //! | `request` | what to read, and the receiver of the lines: [`Request`], [`Sink`] |
 //! | [`files`] | the log files of a directory, by age |
 //! | [`content`] | opening and unpacking a file in any form |
-//! | [`reader`] | lines of a plain file: forward, backward, and the position of a time |
+//! | [`direct`] | files that can be read at any offset of their content |
+//! | [`reader`] | lines of such a file: forward, backward, and the position of a time |
 //! | [`line_limit`] | limits the length of lines |
 //! | `scan` | existing lines |
 //! | `newest` | the newest file, which may be written while it is read |
@@ -27,6 +28,7 @@
 //! | [`sizes`] | the length of each log file with everything that belongs to it |
 
 pub mod content;
+pub mod direct;
 pub mod directory;
 pub mod end;
 pub mod files;

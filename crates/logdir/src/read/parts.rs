@@ -9,6 +9,7 @@
 
 use jiff::{SignedDuration, Timestamp};
 
+use super::direct;
 use super::files::LogFile;
 use super::reader::Split;
 use super::request::Window;
@@ -27,10 +28,9 @@ pub(super) struct Part<'a> {
 }
 
 impl Part<'_> {
-    /// Its length in the file, as it is stored, bytes.
+    /// The bytes that are read of it.
     pub(super) fn bytes(&self) -> u64 {
-        let length = || std::fs::metadata(&self.file.path).map_or(0, |metadata| metadata.len());
-        self.end.unwrap_or_else(length).saturating_sub(self.start)
+        self.end.unwrap_or_else(|| direct::bytes(self.file)).saturating_sub(self.start)
     }
 }
 
@@ -89,19 +89,21 @@ mod tests {
     use super::super::content::Access;
     use super::super::newest::open_newest;
     use super::super::scan::Scan;
-    use super::super::test_sink::Kept;
+    use super::super::test_sink::{Kept, compress};
     use super::*;
+    use crate::form::Form;
 
     fn at(second: i64) -> Timestamp {
         Timestamp::from_second(second).unwrap()
     }
 
     /// Ten files of 1000 s each with one line per second, and the offset of a line by its second.
-    fn log(directory: &Path) -> impl Fn(i64) -> u64 {
+    fn log(directory: &Path, form: Form) -> impl Fn(i64) -> u64 {
         let mut length = 0;
         for number in 0..10 {
             let begun = at(number * 1000);
-            let name = format!("audit-{}-{number:06}.jsonl", begun.strftime("%Y%m%dT%H%M%SZ"));
+            let (begun, ending) = (begun.strftime("%Y%m%dT%H%M%SZ"), form.ending());
+            let name = format!("audit-{begun}-{number:06}.{ending}");
             let mut text = String::new();
             for second in number * 1000..(number + 1) * 1000 {
                 let ts = at(second);
@@ -112,7 +114,11 @@ mod tests {
                 .unwrap();
             }
             length = text.len() as u64 / 1000;
-            std::fs::write(directory.join(name), text).unwrap();
+            let path = directory.join(name);
+            match form {
+                Form::Compressed => compress(&path, text.as_bytes()),
+                _ => std::fs::write(path, text).unwrap(),
+            }
         }
         move |second| length * u64::try_from(second % 1000).unwrap()
     }
@@ -134,8 +140,14 @@ mod tests {
 
     #[test]
     fn only_the_parts_that_can_answer_are_read() {
+        for form in [Form::Plain, Form::Compressed] {
+            only_these_parts_are_read(form);
+        }
+    }
+
+    fn only_these_parts_are_read(form: Form) {
         let directory = tempfile::tempdir().unwrap();
-        let offset = log(directory.path());
+        let offset = log(directory.path(), form);
         let parts = |since, until| parts(directory.path(), since, until);
         assert_eq!(parts(None, None).len(), 10);
         assert_eq!(parts(Some(9500), None), [(9, offset(440), None)]);

@@ -1,21 +1,21 @@
 //! The existing lines of a log in pieces, which several threads can read at the same time.
 //!
-//! A piece is a file, or a part of a long plain one. Each line is in exactly one piece, and the
-//! pieces are in the order of the log.
+//! A piece is a file, or a part of a long one that can be read at any offset. Each line is in
+//! exactly one piece, and the pieces are in the order of the log.
 
 use std::collections::BTreeSet;
 use std::io;
 
 use super::content::Access;
+use super::direct::Direct;
 use super::files::{Input, LogFile};
 use super::newest::{Newest, open_newest};
 use super::parts::Part;
 use super::reader::Forward;
 use super::request::{ReadError, Sink, Window};
 use super::scan::Scan;
-use crate::form::Form;
 
-/// About the length of a piece of a plain file, bytes: small enough that threads end at about the
+/// About the length of a piece of such a file, bytes: small enough that threads end at about the
 /// same time, and large enough that the work at its borders does not count.
 const PIECE_BYTES: u64 = 32 << 20;
 
@@ -123,13 +123,13 @@ impl Pieces {
 fn borders(part: &Part<'_>, access: &Access, piece_bytes: u64) -> io::Result<Vec<u64>> {
     let mut borders = Vec::new();
     let bytes = part.bytes();
-    if part.file.form != Form::Plain || bytes < 2 * piece_bytes {
+    if part.file.form.is_encrypted() || bytes < 2 * piece_bytes {
         return Ok(borders);
     }
-    let file = match part.file.links().open(&part.file.path) {
-        // Packed or removed since the listing, or unreadable: reading it reports that.
-        Err(_) => return Ok(borders),
-        Ok(file) => file,
+    let file = part.file.links().open(&part.file.path);
+    // Packed or removed since the listing, or unreadable: reading it reports that.
+    let Ok(Some(file)) = file.and_then(|file| Direct::of(&file, part.file.form)) else {
+        return Ok(borders);
     };
     let end = part.start + bytes;
     let mut at = part.start + piece_bytes;
@@ -147,7 +147,7 @@ fn borders(part: &Part<'_>, access: &Access, piece_bytes: u64) -> io::Result<Vec
 
 #[cfg(test)]
 mod tests {
-    use super::super::test_sink::Kept;
+    use super::super::test_sink::{Kept, compress};
     use super::*;
 
     #[test]
@@ -158,11 +158,10 @@ mod tests {
             format!(r#"{{"v":1,"seq":{number},"sql":"{text}"}}"#)
         };
         let lines: Vec<String> = (0..300).map(line).collect();
-        let write = |name: &str, lines: &[String]| {
-            std::fs::write(directory.path().join(name), lines.join("\n") + "\n").unwrap();
-        };
-        write("audit-20261121T100000Z-000001.jsonl", &lines[..200]);
-        write("audit-20261121T110000Z-000002.jsonl", &lines[200..]);
+        let text = |lines: &[String]| lines.join("\n") + "\n";
+        let path = |name: &str| directory.path().join(name);
+        compress(&path("audit-20261121T100000Z-000001.jsonl.zst"), text(&lines[..200]).as_bytes());
+        std::fs::write(path("audit-20261121T110000Z-000002.jsonl"), text(&lines[200..])).unwrap();
         let place = Input::of(directory.path()).unwrap();
         let access = Access::default();
         for piece_bytes in [1, 50, 61, 1000, 1 << 20] {
@@ -170,8 +169,7 @@ mod tests {
             let pieces =
                 Pieces::of(&place, Window::default(), &access, piece_bytes, &mut kept).unwrap();
             assert_eq!(pieces.count() == 2, piece_bytes == 1 << 20);
-            let size = |file: &LogFile| std::fs::metadata(&file.path).unwrap().len();
-            assert_eq!(pieces.bytes(), pieces.files.iter().map(size).sum::<u64>());
+            assert_eq!(pieces.bytes(), text(&lines).len() as u64);
             for piece in 0..pieces.count() {
                 pieces.read(piece, &access, &mut kept).unwrap();
             }

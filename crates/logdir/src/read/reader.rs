@@ -1,14 +1,13 @@
 //! Reads lines of a file from both ends and from the middle, reading only the necessary blocks.
 
-use std::borrow::Borrow;
-use std::fs::File;
 use std::io;
 use std::ops::Range;
-use std::os::unix::fs::FileExt as _;
 
 use jiff::Timestamp;
 use memchr::{memchr, memrchr};
 use tacho_record::Line;
+
+use super::direct::ReadAt;
 
 /// Bytes that are read at once.
 pub const BLOCK_BYTES: usize = 64 * 1024;
@@ -33,8 +32,8 @@ fn block_of(bytes: u64, block_bytes: usize) -> usize {
 
 /// Lines of a range of a file, the last one first.
 #[derive(Debug)]
-pub struct Backward<'f> {
-    file: &'f File,
+pub struct Backward<F> {
+    file: F,
     /// Start of the range.
     floor: u64,
     /// File offset of `buffer`.
@@ -50,10 +49,10 @@ pub struct Backward<'f> {
     pub bytes_read: u64,
 }
 
-impl<'f> Backward<'f> {
+impl<F: ReadAt> Backward<F> {
     /// Begins at the end of `range`, whose start must be the start of a line. Lines of more than
     /// `limit` bytes are not kept.
-    pub fn new(file: &'f File, range: Range<u64>, limit: usize) -> Self {
+    pub fn new(file: F, range: Range<u64>, limit: usize) -> Self {
         Self {
             file,
             floor: range.start,
@@ -109,7 +108,7 @@ impl<'f> Backward<'f> {
     fn read_before(&mut self, block_bytes: usize) -> io::Result<()> {
         let count = block_of(self.position - self.floor, block_bytes);
         let mut buffer = vec![0; count + self.end];
-        self.file.read_exact_at(&mut buffer[..count], self.position - count as u64)?;
+        self.file.fill_at(&mut buffer[..count], self.position - count as u64)?;
         buffer[count..].copy_from_slice(&self.buffer[..self.end]);
         self.buffer = buffer;
         self.position -= count as u64;
@@ -141,7 +140,7 @@ pub struct Forward<F> {
     pub bytes_read: u64,
 }
 
-impl<F: Borrow<File>> Forward<F> {
+impl<F: ReadAt> Forward<F> {
     /// Begins at the start of `range`, which must be the start of a line. Lines of more than
     /// `limit` bytes are not kept.
     pub fn new(file: F, range: Range<u64>, limit: usize) -> Self {
@@ -159,8 +158,8 @@ impl<F: Borrow<File>> Forward<F> {
     }
 
     /// The file.
-    pub fn file(&self) -> &File {
-        self.file.borrow()
+    pub fn file(&self) -> &F {
+        &self.file
     }
 
     /// Longest line that is kept, bytes.
@@ -237,7 +236,7 @@ impl<F: Borrow<File>> Forward<F> {
             return Ok(false);
         }
         self.buffer.resize(length + count, 0);
-        if let Err(error) = self.file.borrow().read_exact_at(&mut self.buffer[length..], at) {
+        if let Err(error) = self.file.fill_at(&mut self.buffer[length..], at) {
             self.buffer.truncate(length);
             return Err(error);
         }
@@ -250,13 +249,13 @@ impl<F: Borrow<File>> Forward<F> {
 ///
 /// # Errors
 /// The file cannot be read.
-pub fn complete_length(file: &File, length: u64) -> io::Result<u64> {
+pub fn complete_length(file: &impl ReadAt, length: u64) -> io::Result<u64> {
     let mut block = vec![0; BLOCK_BYTES];
     let mut position = length;
     while position > 0 {
         let count = block_of(position, BLOCK_BYTES);
         position -= count as u64;
-        file.read_exact_at(&mut block[..count], position)?;
+        file.fill_at(&mut block[..count], position)?;
         if let Some(newline) = memrchr(b'\n', &block[..count]) {
             return Ok(position + newline as u64 + 1);
         }
@@ -283,7 +282,7 @@ pub struct Split {
 /// # Errors
 /// The file cannot be read.
 pub fn split_at(
-    file: &File,
+    file: &impl ReadAt,
     length: u64,
     moment: Timestamp,
     line_bytes_max: usize,
@@ -317,7 +316,7 @@ pub fn split_at(
 
 /// The next line that begins before `limit` and has the end of its event, and that end.
 fn first_ended(
-    lines: &mut Forward<&File>,
+    lines: &mut Forward<impl ReadAt>,
     limit: u64,
 ) -> io::Result<Option<(Range<u64>, Timestamp)>> {
     while let Some(Placed { offset, bytes, .. }) = lines.next_line()? {

@@ -2,14 +2,14 @@
 //! them, oldest or newest line first.
 
 use std::collections::VecDeque;
-use std::fs::File;
 use std::io::{self, BufRead};
 use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
 use tacho_record::Line;
 
-use super::content::{self, Access, Opened};
+use super::content::{self, Access};
+use super::direct::{Direct, ReadAt};
 use super::files::LogFile;
 use super::kept::Kept;
 use super::line_limit;
@@ -80,11 +80,11 @@ impl<'a> Scan<'a> {
     }
 
     fn split<S: Sink>(&self, log: &LogFile, place: Timestamp, sink: &mut S) -> Option<Split> {
-        if log.form != Form::Plain {
+        if log.form.is_encrypted() {
             return None;
         }
         match self.open(log, sink)? {
-            OpenedFile::Plain(file, length) => reported(
+            OpenedFile::Direct(file, length) => reported(
                 split_at(&file, length, place, self.access.line_bytes_max),
                 &log.path,
                 sink,
@@ -100,14 +100,20 @@ impl<'a> Scan<'a> {
             if is_newest && log.form == Form::Plain {
                 // A failure to open it was already reported.
                 let Some(newest) = self.newest else { return Ok(None) };
-                return Ok(Some(OpenedFile::Plain(newest.file.try_clone()?, newest.end)));
+                let file = Direct::Plain(newest.file.try_clone()?);
+                return Ok(Some(OpenedFile::Direct(file, newest.end)));
             }
-            Ok(Some(match content::open_log(&log.path, log.links(), self.access)? {
-                Opened::Plain(file) => {
-                    let length = file.metadata()?.len();
-                    OpenedFile::Plain(file, length)
+            let (path, file) = content::open_form(&log.path, log.links())?;
+            let form = content::form_of(&path);
+            Ok(Some(match Direct::of(&file, form)? {
+                Some(file) => {
+                    let length = file.length()?;
+                    OpenedFile::Direct(file, length)
                 }
-                Opened::Packed(path, lines) => OpenedFile::Packed(path, lines),
+                None => {
+                    let lines = content::Lines::of(file, form, self.access)?;
+                    OpenedFile::Packed(path, lines)
+                }
             }))
         };
         reported(open(), &log.path, sink).flatten()
@@ -117,7 +123,7 @@ impl<'a> Scan<'a> {
         let mut last = None;
         // Errors are reported when the lines are shown.
         match self.open(log, sink)? {
-            OpenedFile::Plain(file, length) => {
+            OpenedFile::Direct(file, length) => {
                 let mut lines = Backward::new(&file, 0..length, self.access.line_bytes_max);
                 while let (None, Ok(Some(line))) = (last, lines.next_line()) {
                     last = run_of(line);
@@ -142,10 +148,10 @@ impl<'a> Scan<'a> {
             Some(OpenedFile::Packed(path, lines)) => {
                 packed(&path, lines, sink, |line, sink| sink.show(line))
             }
-            Some(OpenedFile::Plain(file, length)) => {
+            Some(OpenedFile::Direct(file, length)) => {
                 let range = part.start..part.end.unwrap_or(length);
                 let lines = Forward::new(&file, range, self.access.line_bytes_max);
-                let answer = show_plain(lines, &part.file.path, sink)?;
+                let answer = show_direct(lines, &part.file.path, sink)?;
                 reported(answer, &part.file.path, sink);
                 Ok(())
             }
@@ -171,11 +177,11 @@ impl<'a> Scan<'a> {
                     kept.report(&path, sink);
                     all.iter().rev().try_for_each(|line| sink.show(line))?;
                 }
-                Some(OpenedFile::Plain(file, length)) => {
+                Some(OpenedFile::Direct(file, length)) => {
                     let range = part.start..part.end.unwrap_or(length);
                     let lines = Backward::new(&file, range, self.access.line_bytes_max);
                     let path = &part.file.path;
-                    let answer = show_plain_backward(lines, path, sink)?;
+                    let answer = show_direct_backward(lines, path, sink)?;
                     reported(answer, path, sink);
                 }
             }
@@ -206,7 +212,7 @@ impl<'a> Scan<'a> {
                     })?;
                     newest_first.extend(last.into_iter().rev());
                 }
-                Some(OpenedFile::Plain(file, length)) => {
+                Some(OpenedFile::Direct(file, length)) => {
                     let range = part.start..part.end.unwrap_or(length);
                     let lines = Backward::new(&file, range, self.access.line_bytes_max);
                     let path = &part.file.path;
@@ -229,8 +235,8 @@ impl<'a> Scan<'a> {
 
 /// A file that was opened.
 enum OpenedFile {
-    /// It is read at any position, up to that length.
-    Plain(File, u64),
+    /// It is read at any offset of its content, up to that length.
+    Direct(Direct, u64),
     /// It is read from its start; with its current path.
     Packed(PathBuf, content::Lines),
 }
@@ -250,8 +256,8 @@ fn reported<T, S: Sink>(answer: io::Result<T>, path: &Path, sink: &mut S) -> Opt
     }
 }
 
-fn show_plain<S: Sink>(
-    mut lines: Forward<&File>,
+fn show_direct<S: Sink>(
+    mut lines: Forward<impl ReadAt>,
     path: &Path,
     sink: &mut S,
 ) -> Result<io::Result<()>, S::Error> {
@@ -276,8 +282,8 @@ fn show_plain<S: Sink>(
     Ok(Ok(()))
 }
 
-fn show_plain_backward<S: Sink>(
-    mut lines: Backward<'_>,
+fn show_direct_backward<S: Sink>(
+    mut lines: Backward<impl ReadAt>,
     path: &Path,
     sink: &mut S,
 ) -> Result<io::Result<()>, S::Error> {
@@ -299,7 +305,7 @@ fn show_plain_backward<S: Sink>(
 
 /// Takes wanted lines from the end, up to `count`.
 fn take_last<S: Sink>(
-    mut lines: Backward<'_>,
+    mut lines: Backward<impl ReadAt>,
     (count, kept): (usize, &mut Kept),
     path: &Path,
     newest_first: &mut Vec<Vec<u8>>,

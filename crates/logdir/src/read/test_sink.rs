@@ -1,9 +1,18 @@
-//! A sink for the tests of this module.
+//! A sink for the tests of this module, and compressed files.
 
+use std::fs::File;
+use std::io::Write as _;
 use std::path::Path;
 
 use super::reader::Placed;
 use super::request::{ReadError, Sink};
+
+/// Writes a file as the recorder compresses it.
+pub(super) fn compress(path: &Path, content: &[u8]) {
+    let mut stream = tacho_seekable::Stream::new(File::create(path).unwrap(), 1).unwrap();
+    stream.write_all(content).unwrap();
+    stream.finish().unwrap();
+}
 
 /// Keeps all lines, and must not get a problem.
 #[derive(Default)]

@@ -3,6 +3,8 @@
 use std::io::{Read as _, Write as _};
 use std::process::Stdio;
 
+use tacho_seekable::Stream;
+
 use crate::support::{Log, command, statement, stderr, stdout, tacho};
 
 const FIRST: &str = "audit-20261121T100000Z-000001.jsonl";
@@ -202,6 +204,40 @@ fn compressed_files_are_read_when_they_matter() {
     let path = log.file(name);
     let output = tacho(&["tail", path.to_str().unwrap(), "-n", "2", "--format", "json"]);
     assert!(text.ends_with(&stdout(&output)) && stdout(&output).lines().count() == 2);
+}
+
+/// The middle of the file is damaged, which a question about its end does not touch.
+#[test]
+fn of_a_compressed_file_only_what_is_shown_is_decompressed() {
+    const COUNT: u64 = 30_000;
+    let ts =
+        |seq: u64| format!("2026-11-21T{:02}:{:02}:{:02}Z", seq / 3600, seq / 60 % 60, seq % 60);
+    let line = |seq: u64| statement(seq, &ts(seq), &format!("SELECT {seq}, '{}'", "x".repeat(800)));
+    let log = Log::new();
+    let path = log.file("audit-20261121T000000Z-000001.jsonl.zst");
+    let mut stream = Stream::new(Vec::new(), 1).unwrap();
+    (0..COUNT).for_each(|seq| stream.write_all((line(seq) + "\n").as_bytes()).unwrap());
+    let mut bytes = stream.finish().unwrap();
+    let (first, last) = (bytes.len() / 4, bytes.len() * 3 / 4);
+    let middle = bytes[first..last].to_vec();
+    bytes[first..last].fill(0);
+    std::fs::write(&path, &bytes).unwrap();
+
+    let newest = [COUNT - 2, COUNT - 1];
+    assert_eq!(seqs(&log, &["-n", "2"]), newest);
+    assert_eq!(seqs(&log, &["-n", "2", "--reverse"]), [newest[1], newest[0]]);
+    let output = log.tail(&["-n", "all"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains("of the file is damaged"), "{}", stderr(&output));
+
+    bytes[first..last].copy_from_slice(&middle);
+    std::fs::write(&path, &bytes).unwrap();
+    assert_eq!(seqs(&log, &["--since", &ts(newest[0])]), newest);
+    assert_eq!(seqs(&log, &["--until", &ts(2)]), [0, 1]);
+    let all: Vec<u64> = (0..COUNT).collect();
+    assert_eq!(seqs(&log, &["-n", "all"]), all);
+    let reverse: Vec<u64> = all.into_iter().rev().collect();
+    assert_eq!(seqs(&log, &["-n", "all", "--reverse"]), reverse);
 }
 
 #[test]

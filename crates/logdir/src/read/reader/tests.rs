@@ -1,6 +1,9 @@
+use std::fs::File;
+use std::io::Write as _;
+use std::os::unix::fs::FileExt as _;
+
 use super::super::line_limit::LINE_BYTES_MAX;
 use super::*;
-use std::io::Write as _;
 
 fn file(bytes: &[u8]) -> File {
     let mut file = tempfile::tempfile().unwrap();

@@ -1,6 +1,7 @@
-//! zstd's seekable format: independent frames, and a table of their sizes in a skippable frame at
-//! the end (version 0.1.0, `contrib/seekable_format` of zstd). `zstd -d` decompresses such a file
-//! as any other, and a slice of it is read by decompressing only the frames that it lies in.
+//! Zone: outside, and a thread of the server that nothing waits for. zstd's seekable format:
+//! independent frames, and a table of their sizes in a skippable frame at the end (version 0.1.0,
+//! `contrib/seekable_format` of zstd). `zstd -d` decompresses such a file as any other, and a slice
+//! of it is read by decompressing only the frames that it lies in.
 //!
 //! A reader accepts one spelling, that of [`Writer`]: each frame has a checksum and the size of its
 //! content, each but the last has [`CONTENT_BYTES`] of content, and the sizes in the table add up
@@ -105,6 +106,53 @@ impl<W: Write> Writer<W> {
         table.extend_from_slice(&END_MAGIC.to_le_bytes());
         self.target.write_all(&table)?;
         Ok(self.target)
+    }
+}
+
+/// Compresses a stream of any pieces.
+pub struct Stream<W> {
+    writer: Writer<W>,
+    /// Less than [`CONTENT_BYTES`].
+    part: Vec<u8>,
+}
+
+impl<W: Write> Stream<W> {
+    /// As [`Writer::new`].
+    ///
+    /// # Errors
+    /// There is not enough memory.
+    pub fn new(target: W, level: i32) -> io::Result<Self> {
+        let mut part = Vec::new();
+        part.try_reserve_exact(CONTENT_BYTES).map_err(io::Error::other)?;
+        Ok(Self { writer: Writer::new(target, level)?, part })
+    }
+
+    /// Appends the rest and the table.
+    ///
+    /// # Errors
+    /// They cannot be written.
+    pub fn finish(mut self) -> io::Result<W> {
+        if !self.part.is_empty() {
+            self.writer.part(&self.part)?;
+        }
+        self.writer.finish()
+    }
+}
+
+impl<W: Write> Write for Stream<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let count = bytes.len().min(CONTENT_BYTES - self.part.len());
+        self.part.extend_from_slice(&bytes[..count]);
+        if self.part.len() == CONTENT_BYTES {
+            self.writer.part(&self.part)?;
+            self.part.clear();
+        }
+        Ok(count)
+    }
+
+    /// A part of a frame stays in memory.
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 

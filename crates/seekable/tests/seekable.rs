@@ -5,7 +5,7 @@ use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::FileExt as _;
 
 use proptest::prelude::*;
-use tacho_replica::seekable::{CONTENT_BYTES, LENGTH_MAX, Reader, Writer, length};
+use tacho_seekable::{CONTENT_BYTES, LENGTH_MAX, Reader, Stream, Writer, length};
 
 fn pack(content: &[u8]) -> Vec<u8> {
     let mut writer = Writer::new(Vec::new(), 1).unwrap();
@@ -54,6 +54,9 @@ proptest! {
         content in content(),
         slices in prop::collection::vec((any::<prop::sample::Index>(), 0..3_usize << 19), 1..8),
     ) {
+        let mut stream = Stream::new(Vec::new(), 1).unwrap();
+        content.chunks(777_777).for_each(|part| stream.write_all(part).unwrap());
+        prop_assert!(stream.finish().unwrap() == pack(&content));
         let packed = file(&pack(&content));
         prop_assert_eq!(length(&packed).unwrap(), content.len() as u64);
         let reader = Reader::open(packed).unwrap();
