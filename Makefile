@@ -22,7 +22,7 @@ STEP := scripts/steps.sh run
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help build build-mysql run demo test test-all check-deep test-this test-server test-mysql test-mtr test-pauses test-asan setup-mysql ui ui-check ui-test deb test-deb lint deny site bench bench-hub fuzz crash loom proof miri install uninstall clean cargo setup-run setup-test setup-bench
+.PHONY: help build build-mysql run demo test test-all check-deep test-this test-server test-mysql test-mtr test-pauses test-asan setup-mysql ui ui-check ui-test deb repo test-deb lint deny site bench bench-hub fuzz crash loom proof miri install uninstall clean cargo setup-run setup-test setup-bench
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -53,8 +53,8 @@ test: export TACHO_BIN = $(CURDIR)/build/bin-dev
 test: test-this ## Run the tests that protect the promises (SERVER=mysql-9.7: all of that one)
 
 test-all: PASS = all
-# Of the build itself, not of the product.
-test-all: MORE_STEPS = clones
+# Of the build and the packages, not of the product.
+test-all: MORE_STEPS = clones repo
 test-all: export TACHO_ALL_SERVERS = 1
 test-all: setup-test build test-this ## Run all tests, with all servers
 
@@ -106,6 +106,8 @@ step-detector:
 	@$(STEP) detector tests/preload/self_test.sh
 step-clones:
 	@$(STEP) clones scripts/test-clones.sh
+step-repo:
+	@$(STEP) repo scripts/test-repo.sh
 else ifeq ($(FAMILY),mysql)
 test test-all: setup-test build
 	TACHO_ALL_SERVERS=1 scripts/test-release.sh $(SERVER)
@@ -144,6 +146,9 @@ ui-test: ## Test the web UI in Chromium, with a hub and real records behind it
 
 deb: build ## Pack the command and the plugin, or component, for Debian into build/deb/
 	scripts/deb.sh $(SERVER)
+
+repo: ## Make an apt repository of build/deb in build/repo (KEY: a key of GnuPG that signs it)
+	scripts/repo.sh $(KEY)
 
 test-deb: setup-test deb ## Install the packages into a clean Debian and record there (needs root)
 	scripts/test-deb.sh $(SERVER)

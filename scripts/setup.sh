@@ -15,7 +15,7 @@ run_packages=(
     libmariadbd-dev mariadb-client mariadb-server sysbench
 )
 test_packages=(
-    age binutils bpftrace bsdextrautils chromium clang-format elfutils lintian man-db mariadb-test mmdebstrap openssl percona-toolkit
+    age binutils bpftrace bsdextrautils chromium clang-format elfutils gnupg lintian man-db mariadb-test mmdebstrap openssl percona-toolkit
     libfaketime shellcheck tcpdump tshark valgrind
     libaio1 libnuma1 maven unzip # MySQL 8.0 and how to get it
 )
