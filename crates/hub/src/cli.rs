@@ -42,6 +42,8 @@ pub enum Command {
     /// Write the records that a search finds, with their proof, into a file for `tacho verify`;
     /// works beside a running hub
     Export(ExportArgs),
+    /// Convert a log to Parquet or SQLite, for analysis by other programs; needs no hub
+    Convert(ConvertArgs),
     /// Copy everything that a hub keeps, except the index, to a new directory; works beside a
     /// running hub
     Backup(BackupArgs),
@@ -157,6 +159,46 @@ pub struct ExportArgs {
     /// Fails if the bundle would have more MiB
     #[arg(long, value_name = "MIB", default_value_t = 8_000)]
     pub max_mib: u64,
+}
+
+/// Shown at the end of `tacho-hub convert --help`.
+const CONVERT_NOTES: &str = "\
+Each record is a row with a column for each field of the log (docs/specs/record.md), and the column
+`server`. A long statement, which has two lines in the log, is one row.
+
+To convert a part of a log, choose its lines with `tacho tail`:
+  tacho tail -n all --since 7d --user 'app*' --format json |
+      tacho-hub convert - --format sqlite -o app.db";
+
+/// `tacho-hub convert`
+#[derive(Args, Debug)]
+#[command(after_help = CONVERT_NOTES)]
+pub struct ConvertArgs {
+    /// Log directories, log files, or `-` for a log on stdin
+    #[arg(value_name = "DIR|FILE", required = true)]
+    pub logs: Vec<PathBuf>,
+    /// Format of the result
+    #[arg(long, value_name = "FORMAT", value_enum)]
+    pub format: FileFormat,
+    /// New file for the result; an existing file is not overwritten
+    #[arg(short, long, value_name = "FILE")]
+    pub output: PathBuf,
+    /// Name of the server, for the column `server` [default: the name of this machine]
+    #[arg(long, value_name = "NAME")]
+    pub server: Option<String>,
+    /// File with a secret key for encrypted files (.age), as `age-keygen` writes it; may be
+    /// repeated
+    #[arg(long, value_name = "FILE")]
+    pub identity: Vec<PathBuf>,
+}
+
+/// Formats of `tacho-hub convert`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum FileFormat {
+    /// Apache Parquet: DuckDB, Spark, pandas, ClickHouse
+    Parquet,
+    /// A SQLite database with the table `records`
+    Sqlite,
 }
 
 /// `tacho-hub backup`

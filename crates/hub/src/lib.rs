@@ -10,6 +10,7 @@
 //! | [`cli`] | the command line of `tacho-hub` |
 //! | [`commands`] | what the subcommands do |
 //! | [`compression`] | compresses log files of the replica that are complete |
+//! | [`convert`] | a log as one Parquet file or SQLite database |
 //! | [`data`] | the data directory: names, lock, permissions |
 //! | [`database`] | `hub.sqlite` and its migrations |
 //! | [`export`] | evidence bundles of what a search finds |
@@ -37,6 +38,7 @@ pub mod cli;
 pub mod clock;
 pub mod commands;
 pub mod compression;
+pub mod convert;
 pub mod data;
 pub mod database;
 pub mod export;

@@ -31,6 +31,7 @@ fn run(cli: &Cli) -> anyhow::Result<()> {
         }
         Command::Retention(RetentionCommand::Set(args)) => commands::retention::set(args),
         Command::Sql(args) => commands::sql::run(args, &mut std::io::stdout().lock()),
+        Command::Convert(args) => commands::convert::run(args, &mut std::io::stdout().lock()),
         Command::Backup(args) => commands::backup::run(args, &mut std::io::stdout().lock()),
         Command::Reindex(args) => commands::reindex::run(args, &mut std::io::stdout().lock()),
         Command::Completions { shell } => {

@@ -26,6 +26,7 @@ const HUB: &str = "/usr/share/doc/tacho-hub/docs/guide/hub.md";
 const EVIDENCE: &str = "/usr/share/doc/tacho-hub/docs/guide/evidence.md";
 const ALERTS: &str = "/usr/share/doc/tacho-hub/docs/guide/alerts.md";
 const RETENTION: &str = "/usr/share/doc/tacho-hub/docs/guide/retention.md";
+const CONVERT: &str = "/usr/share/doc/tacho-hub/docs/guide/convert.md";
 const SEARCH: &str = "/usr/share/doc/tacho-hub/docs/guide/search.md";
 
 /// The pages of all commands.
@@ -162,6 +163,23 @@ pub const PAGES: &[Facts] = &[
         files: &[DATA],
         see_also: &["tacho-hub", "tacho-hub-sql", "tacho-verify"],
         guide: EVIDENCE,
+    },
+    Facts {
+        name: "tacho-hub-convert",
+        examples: &[
+            (
+                "tacho-hub convert /var/lib/mysql/tacho --format parquet -o log.parquet",
+                "Convert the log of this machine for DuckDB, Spark or pandas",
+            ),
+            (
+                "tacho tail -n all --since 7d --format json |\n    \
+                 tacho-hub convert - --format sqlite -o week.db",
+                "Convert the last week into a database",
+            ),
+        ],
+        files: &[],
+        see_also: &["tacho-hub", "tacho-convert", "tacho-tail"],
+        guide: CONVERT,
     },
     Facts {
         name: "tacho-hub-backup",

@@ -20,6 +20,7 @@
 //! | `forget` | rows of removed files leave the index |
 //! | `source` | new lines of a file of the replica |
 //! | `merge` | the thread that merges segments |
+//! | `table` | records as one Parquet file for other programs |
 //! | `indexer` | the thread that indexes what has been landed |
 
 mod answer;
@@ -36,6 +37,7 @@ mod segment;
 mod snapshot;
 mod source;
 mod store;
+mod table;
 
 pub use answer::{AnswerError, line_json, record_json};
 pub use catalogue::{FORMAT, FileKey, OriginTotals, Position};
@@ -44,6 +46,7 @@ pub use digests::normalised;
 pub use forget::Forgotten;
 pub use indexer::{Durable, Indexer, IndexerOptions, Report};
 pub use merge::{MergeOptions, MergeReport, Merger, step as merge_step};
-pub use segment::SegmentInfo;
+pub use segment::{SegmentError, SegmentInfo};
 pub use snapshot::{Advance, Reader, Snapshot};
 pub use store::{Store, StoreError};
+pub use table::TableWriter;

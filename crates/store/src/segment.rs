@@ -77,7 +77,11 @@ pub enum Effort {
     Small,
 }
 
-fn properties(effort: Effort) -> Result<WriterProperties, ParquetError> {
+/// The properties of a file.
+///
+/// # Errors
+/// Never for these.
+pub fn properties(effort: Effort) -> Result<WriterProperties, ParquetError> {
     let level = match effort {
         Effort::Fast => 1,
         Effort::Small => 3,

@@ -3,6 +3,7 @@
 pub mod account;
 pub mod alert;
 pub mod backup;
+pub mod convert;
 pub mod export;
 pub mod reindex;
 pub mod retention;

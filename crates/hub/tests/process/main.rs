@@ -3,6 +3,7 @@
 mod audit;
 mod backup;
 mod compression;
+mod convert;
 mod crowd;
 mod examples;
 mod export;

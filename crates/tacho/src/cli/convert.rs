@@ -34,6 +34,8 @@ with --follow, it appears when the statement ends. Filters apply to that one, bu
 syslog` to each line. Fields that the format has no name for are
 written as extensions: docs/specs/formats.md has a table for each format.
 
+Parquet files and SQLite databases: `tacho-hub convert`, of the package tacho-hub.
+
 Bytes that are not text, which the log keeps in base64, become U+FFFD. The log itself is the exact
 record.
 
