@@ -5,7 +5,6 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::mpsc::channel;
-use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use tacho_chain::verify::{self, State};
@@ -13,7 +12,7 @@ use tacho_hub::database::{Database, DatabaseError};
 use tacho_logdir::read::content::Identities;
 use tacho_logdir::read::directory::RealDirectory;
 
-use crate::hub::{HANGS_AFTER, Hub};
+use crate::hub::{Hub, wait};
 use crate::search::{get, request, request_to, sql};
 
 const PASSWORD: &str = "correct horse battery";
@@ -41,14 +40,7 @@ fn verified(directory: &Path) -> State {
 
 /// Asks until there is an answer that is wanted.
 fn wait_for<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
-    let begin = Instant::now();
-    loop {
-        if let Some(answer) = ask() {
-            return answer;
-        }
-        assert!(begin.elapsed() < HANGS_AFTER, "no {what}");
-        std::thread::sleep(Duration::from_millis(50));
-    }
+    wait(|| ask().ok_or_else(|| format!("no {what}")))
 }
 
 /// Number of the last line of the log that the hub has copied.

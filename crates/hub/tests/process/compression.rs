@@ -13,11 +13,10 @@ use tacho_replica::{ENDING, compressed_path};
 
 use crate::backup::{backup, restore};
 use crate::export::check_file;
-use crate::hub::{Hub, Shipping, assert_same};
+use crate::hub::{Hub, Shipping, assert_same, wait};
 use crate::recorder::{Recorder, log};
 use crate::retention::{
-    LINES, alerts, hub_key, old_log, server, set_days, verify_replica, wait, wait_for,
-    wait_until_removed,
+    LINES, alerts, hub_key, old_log, server, set_days, verify_replica, wait_for, wait_until_removed,
 };
 use crate::search::request;
 use crate::shipping::Log;

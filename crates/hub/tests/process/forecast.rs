@@ -4,9 +4,9 @@ use serde_json::{Value, json};
 use tacho_chain::entry::CheckpointReason;
 use tacho_hub::clock::{now_us, rfc3339};
 
-use crate::hub::{Hub, Shipping};
+use crate::hub::{Hub, Shipping, wait};
 use crate::recorder::Recorder;
-use crate::retention::{set_days, wait};
+use crate::retention::set_days;
 use crate::search::request;
 use crate::shipping::Log;
 

@@ -8,7 +8,7 @@ use std::process::{Child, ChildStdout, Command, Output, Stdio};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tacho_logdir::read::content::Access;
 use tacho_replica::{ENDING, ReplicaFile};
@@ -19,6 +19,18 @@ pub const HUB: &str = env!("CARGO_BIN_EXE_tacho-hub");
 /// After this time, a test does not make progress: no limit to how long anything takes, however
 /// much else the machine has to do.
 pub const HANGS_AFTER: Duration = Duration::from_secs(600);
+
+/// Repeats a question until the answer is good.
+pub fn wait<T>(mut ask: impl FnMut() -> Result<T, String>) -> T {
+    let begin = Instant::now();
+    loop {
+        match ask() {
+            Ok(answer) => return answer,
+            Err(last) => assert!(begin.elapsed() < HANGS_AFTER, "{last}"),
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
 
 /// A hub that is killed when the test ends.
 pub struct Hub {

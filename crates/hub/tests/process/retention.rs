@@ -1,7 +1,6 @@
 //! Retention of a real hub: what is removed, what stays, and what proves it.
 
 use std::path::Path;
-use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use tacho_chain::entry::CheckpointReason;
@@ -9,7 +8,7 @@ use tacho_chain::key::VerifierKey;
 use tacho_chain::verify::{self, Options, Report, State};
 use tacho_replica::stored;
 
-use crate::hub::{HANGS_AFTER, Hub, Shipping, landed};
+use crate::hub::{Hub, Shipping, landed, wait};
 use crate::recorder::{Dir, Recorder, log, sidecar};
 use crate::search::request;
 use crate::shipping::Log;
@@ -39,18 +38,6 @@ pub fn old_log(files: u64) -> Log {
     }
     recorder.stop();
     Log::new(recorder)
-}
-
-/// Repeats a question until the answer is good.
-pub fn wait<T>(mut ask: impl FnMut() -> Result<T, String>) -> T {
-    let begin = Instant::now();
-    loop {
-        match ask() {
-            Ok(answer) => return answer,
-            Err(last) => assert!(begin.elapsed() < HANGS_AFTER, "{last}"),
-        }
-        std::thread::sleep(Duration::from_millis(50));
-    }
 }
 
 fn seqs(hub: &Hub, token: &str) -> Vec<u64> {

@@ -11,7 +11,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
-use crate::hub::{HANGS_AFTER, Hub};
+use crate::hub::{HANGS_AFTER, Hub, wait};
 
 const FILE: &str = "audit-20261121T100000Z-000001.jsonl";
 /// Records, without those of the hub's own log.
@@ -157,11 +157,10 @@ fn assert_whole(hub: &Hub, auditor: &str, known: &mut BTreeMap<String, u64>) {
 
 fn wait_until_indexed(hub: &Hub, auditor: &str, senders: &[Sender]) {
     let wanted: u64 = senders.iter().map(|sender| sender.seq).sum();
-    let begin = Instant::now();
-    while sql(hub, auditor, COUNT)[0][0] != wanted {
-        assert!(begin.elapsed() < HANGS_AFTER, "not indexed");
-        std::thread::sleep(Duration::from_millis(50));
-    }
+    wait(|| {
+        let found = &sql(hub, auditor, COUNT)[0][0];
+        if *found == wanted { Ok(()) } else { Err(format!("{found} of {wanted} are indexed")) }
+    });
 }
 
 #[test]

@@ -8,7 +8,7 @@ use rusqlite::Connection;
 use serde_json::Value;
 
 use crate::HUB;
-use crate::export::{shipped, wait};
+use crate::export::{shipped, wait_for_records};
 use crate::hub::Hub;
 
 /// Makes the store one of version 1, which had no statistics beside its segments.
@@ -60,7 +60,7 @@ fn a_store_of_an_earlier_release_is_built_again() {
     let mut command = Command::new(HUB);
     command.stderr(File::create(&messages).unwrap());
     hub.spawn_as(command, &[]);
-    wait(&hub, 18);
+    wait_for_records(&hub, 18);
     assert_eq!(records(&hub), before);
     assert_eq!(version(&store), current);
     assert_eq!(hub.stop(), Some(0));
@@ -93,6 +93,6 @@ fn a_store_of_a_later_release_stops_the_start_and_stays() {
     let output = hub.command("reindex", &[]);
     assert!(output.status.success(), "{output:?}");
     hub.spawn(&[]);
-    wait(&hub, 18);
+    wait_for_records(&hub, 18);
     assert_eq!(records(&hub), before);
 }

@@ -179,9 +179,9 @@ impl<'a> Scan<'a> {
                 }
                 Some(OpenedFile::Direct(file, length)) => {
                     let range = part.start..part.end.unwrap_or(length);
-                    let lines = Backward::new(&file, range, self.access.line_bytes_max);
+                    let mut lines = Backward::new(&file, range, self.access.line_bytes_max);
                     let path = &part.file.path;
-                    let answer = show_direct_backward(lines, path, sink)?;
+                    let answer = show_lines(&mut lines, path, sink)?;
                     reported(answer, path, sink);
                 }
             }
@@ -256,51 +256,58 @@ fn reported<T, S: Sink>(answer: io::Result<T>, path: &Path, sink: &mut S) -> Opt
     }
 }
 
+/// Lines of a file in one of the two directions.
+trait NextLine {
+    fn next_line(&mut self) -> io::Result<Option<Placed<'_>>>;
+}
+
+impl<F: ReadAt> NextLine for Forward<F> {
+    fn next_line(&mut self) -> io::Result<Option<Placed<'_>>> {
+        Forward::next_line(self)
+    }
+}
+
+impl<F: ReadAt> NextLine for Backward<F> {
+    fn next_line(&mut self) -> io::Result<Option<Placed<'_>>> {
+        Backward::next_line(self)
+    }
+}
+
+/// Shows the wanted lines. Returns whether there are no more; `false`: the sink wants none.
+fn show_lines<S: Sink>(
+    lines: &mut impl NextLine,
+    path: &Path,
+    sink: &mut S,
+) -> Result<io::Result<bool>, S::Error> {
+    loop {
+        match lines.next_line() {
+            Ok(Some(line)) => {
+                if sink.wants(path, line) {
+                    sink.show(line.bytes)?;
+                }
+                if !sink.scanned(line.bytes.len() as u64 + 1)? {
+                    return Ok(Ok(false));
+                }
+            }
+            Ok(None) => return Ok(Ok(true)),
+            Err(error) => return Ok(Err(error)),
+        }
+    }
+}
+
+/// Shows the wanted lines, the first one first, and what is behind the last newline.
 fn show_direct<S: Sink>(
     mut lines: Forward<impl ReadAt>,
     path: &Path,
     sink: &mut S,
 ) -> Result<io::Result<()>, S::Error> {
-    loop {
-        match lines.next_line() {
-            Ok(Some(line)) => {
-                if sink.wants(path, line) {
-                    sink.show(line.bytes)?;
-                }
-                if !sink.scanned(line.bytes.len() as u64 + 1)? {
-                    return Ok(Ok(()));
-                }
-            }
-            Ok(None) => break,
-            Err(error) => return Ok(Err(error)),
-        }
-    }
+    let shown = show_lines(&mut lines, path, sink)?;
     let rest = lines.unfinished();
-    if (rest.is_too_long || !rest.bytes.is_empty()) && sink.wants(path, rest) {
+    let has_rest = rest.is_too_long || !rest.bytes.is_empty();
+    if matches!(shown, Ok(true)) && has_rest && sink.wants(path, rest) {
         sink.show(rest.bytes)?;
     }
-    Ok(Ok(()))
-}
-
-fn show_direct_backward<S: Sink>(
-    mut lines: Backward<impl ReadAt>,
-    path: &Path,
-    sink: &mut S,
-) -> Result<io::Result<()>, S::Error> {
-    loop {
-        match lines.next_line() {
-            Ok(Some(line)) => {
-                if sink.wants(path, line) {
-                    sink.show(line.bytes)?;
-                }
-                if !sink.scanned(line.bytes.len() as u64 + 1)? {
-                    return Ok(Ok(()));
-                }
-            }
-            Ok(None) => return Ok(Ok(())),
-            Err(error) => return Ok(Err(error)),
-        }
-    }
+    Ok(shown.map(|_| ()))
 }
 
 /// Takes wanted lines from the end, up to `count`.
