@@ -45,6 +45,12 @@ pub fn sanitize_ranges(
 /// Appends the sanitized `text` to `out`, in at most `columns_max` columns; if it does not fit, it
 /// is cut and ends with `…`. Returns the number of columns used.
 pub fn push_sanitized(out: &mut String, text: &str, columns_max: Option<usize>) -> usize {
+    // Nearly all text: a column for each byte.
+    let is_plain = |text: &str| text.bytes().all(|byte| matches!(byte, b' '..=b'~'));
+    if columns_max.is_none_or(|columns| text.len() <= columns) && is_plain(text) {
+        out.push_str(text);
+        return text.len();
+    }
     push_each(out, text, columns_max, |_, _| {})
 }
 
