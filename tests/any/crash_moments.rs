@@ -77,8 +77,11 @@ fn end_in_statement(options: &[&str], text_bytes: usize, signal: Signal, wait_s:
     wait_until_runs(&scene, id);
     if wait_s > 0 {
         let directory = scene.log_directory();
+        // Of this session: on a busy machine a definition may run for long, too.
+        let parts = [format!(r#""conn":{id},"#), r#""outcome":"running""#.to_owned()];
         wait::until("a running line", || {
-            lines_so_far(&directory).contains(r#""outcome":"running""#)
+            let so_far = lines_so_far(&directory);
+            so_far.lines().any(|line| parts.iter().all(|part| line.contains(part)))
         });
     }
     let pid = scene.server.pid().expect("a running server");
