@@ -26,7 +26,7 @@ use jiff::Zoned;
 use crate::cli::TopArgs;
 use crate::signals;
 use crate::tail::TailError;
-use state::{Reaction, State};
+use state::{FIRST_WAIT, Reaction, State};
 use terminal::{Size, Terminal};
 
 /// A pause of the reader, or a check for Ctrl-C without a terminal, lasts at most this long.
@@ -63,7 +63,7 @@ fn show(
     stop: &AtomicBool,
 ) -> Result<(), TailError> {
     // Existing lines are read in a moment: an empty first screen would be wrong.
-    state.wait_for_first(stop)?;
+    state.wait_for_first(stop, FIRST_WAIT)?;
     for shown in 1.. {
         state.update()?;
         let size = terminal.size();
@@ -94,7 +94,8 @@ fn show(
 
 /// Prints each update.
 fn print(args: &TopArgs, state: &mut State<'_>, stop: &AtomicBool) -> Result<(), TailError> {
-    state.wait_for_first(stop)?;
+    // A text is not corrected by the next one.
+    state.wait_for_first(stop, Duration::MAX)?;
     for shown in 1.. {
         state.update()?;
         let mut text = String::new();

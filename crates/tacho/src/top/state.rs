@@ -27,9 +27,10 @@ use crate::report::tally::Counted;
 use crate::scan::Scan;
 use crate::tail::{self, TailError};
 
-/// The first update waits this long for the reader to reach the end of the log: in a large window
-/// of a busy server there is much to read, and a screen that fills is better than none.
-const FIRST_WAIT: Duration = Duration::from_secs(2);
+/// The first update of a screen waits this long for the reader to reach the end of the log: in a
+/// large window of a busy server there is much to read, and a screen that fills is better than
+/// none.
+pub const FIRST_WAIT: Duration = Duration::from_secs(2);
 const TICK: Duration = Duration::from_millis(10);
 
 /// Messages of the reader that are kept.
@@ -121,13 +122,17 @@ impl<'a> State<'a> {
         self.args.window
     }
 
-    /// Waits until existing lines were read, for a moment.
+    /// Waits until existing lines were read, at most this long.
     ///
     /// # Errors
     /// The log cannot be read any further.
-    pub fn wait_for_first(&mut self, stop: &AtomicBool) -> Result<(), TailError> {
+    pub fn wait_for_first(
+        &mut self,
+        stop: &AtomicBool,
+        at_most: Duration,
+    ) -> Result<(), TailError> {
         let mut waited = Duration::ZERO;
-        while !self.is_at_end && waited < FIRST_WAIT && !stop.load(Ordering::Relaxed) {
+        while !self.is_at_end && waited < at_most && !stop.load(Ordering::Relaxed) {
             self.take()?;
             std::thread::sleep(TICK);
             waited += TICK;
@@ -213,7 +218,7 @@ impl<'a> State<'a> {
         self.reader = read(self.args, &self.log, &self.access, &query, &self.zone, &window)?;
         (self.query, self.window) = (query, window);
         self.is_at_end = false;
-        self.wait_for_first(&AtomicBool::new(false))?;
+        self.wait_for_first(&AtomicBool::new(false), FIRST_WAIT)?;
         if self.is_paused {
             self.total = self.window.total(self.now_us, &self.query);
         }
