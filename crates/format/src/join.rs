@@ -15,6 +15,16 @@ use tacho_record::{EventKind, Field, Length, Outcome, OwnedRecord};
 /// ten seconds have more text than this, some of them are emitted in two records.
 pub const HELD_BYTES_MAX: usize = 64 << 20;
 
+/// Whether a line may be one of several about its statement, or ends the wait for such lines. Any
+/// other line is all there is about its event, and need not be joined.
+pub fn is_part(event: &str, outcome: &str, running_seq: Option<u64>) -> bool {
+    match event {
+        "statement" => running_seq.is_some() || outcome == Outcome::Running.name(),
+        "start" | "stop" => true,
+        _ => false,
+    }
+}
+
 /// Joins the records of one log, in the order of its lines.
 #[derive(Debug)]
 pub struct Joiner {

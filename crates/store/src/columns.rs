@@ -37,6 +37,13 @@ pub enum ColumnKind {
     Raw,
 }
 
+impl ColumnKind {
+    /// Whether it is about the record and its origin, and not about its place at the hub.
+    pub fn is_of_record(self) -> bool {
+        matches!(self, Self::Server | Self::Field(_))
+    }
+}
+
 /// A column of a segment, and of the view `records`.
 #[derive(Clone, Copy, Debug)]
 pub struct Column {

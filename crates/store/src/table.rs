@@ -5,7 +5,7 @@ use std::io::Write;
 use parquet::arrow::ArrowWriter;
 use tacho_record::line::Line;
 
-use crate::columns::{COLUMNS, ColumnKind, Place, Rows, schema};
+use crate::columns::{COLUMNS, Place, Rows, schema};
 use crate::segment::{Effort, SegmentError, properties};
 
 /// Rows that are converted at once.
@@ -28,9 +28,8 @@ impl<W: Write + Send> TableWriter<W> {
     /// # Errors
     /// It cannot be written.
     pub fn new(target: W, server: &str) -> Result<Self, SegmentError> {
-        let is_written = |kind| matches!(kind, ColumnKind::Server | ColumnKind::Field(_));
         let columns: Vec<usize> =
-            (0..COLUMNS.len()).filter(|index| is_written(COLUMNS[*index].kind)).collect();
+            (0..COLUMNS.len()).filter(|index| COLUMNS[*index].kind.is_of_record()).collect();
         let schema = schema().project(&columns)?;
         let properties = properties(Effort::Small)?;
         let writer = ArrowWriter::try_new(target, schema.into(), Some(properties))?;

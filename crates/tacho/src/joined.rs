@@ -4,7 +4,7 @@
 //! A line that is all there is about its event is filtered before it is parsed. The others are
 //! joined first.
 
-use tacho_format::join::{HELD_BYTES_MAX, Joiner};
+use tacho_format::join::{self, HELD_BYTES_MAX, Joiner};
 use tacho_logdir::read::reader::Placed;
 use tacho_record::{EventKind, Field, Outcome, OwnedRecord};
 
@@ -16,14 +16,8 @@ pub const FIELDS: [Field; 3] = [Field::event, Field::outcome, Field::running_seq
 
 /// Whether a line is one of several of its statement, or ends the wait for such lines.
 pub fn is_part(line: &dyn View) -> bool {
-    match &*line.text(Field::event) {
-        "statement" => {
-            line.number(Field::running_seq).is_some()
-                || line.text(Field::outcome) == Outcome::Running.name()
-        }
-        "start" | "stop" => true,
-        _ => false,
-    }
+    let (event, outcome) = (line.text(Field::event), line.text(Field::outcome));
+    join::is_part(&event, &outcome, line.number(Field::running_seq))
 }
 
 /// Whether a line has to be parsed. If it [is a part](is_part), or in the filter's range of times,

@@ -66,8 +66,7 @@ impl Scan {
     /// Reports a problem of the data, and counts it.
     pub fn problem_at(&mut self, path: &Path, offset: Option<u64>, reason: &str) {
         self.problem_count += 1;
-        let place = offset.map(|offset| format!(" at byte {offset}")).unwrap_or_default();
-        self.note(&format!("{}{place}: {reason}", path.display()));
+        self.note(&problem_text(path, offset, reason));
     }
 
     /// Reports that older lines did not fit into memory.
@@ -145,6 +144,12 @@ impl Scan {
         }
         Verdict { problem_count }
     }
+}
+
+/// A problem with a file, or with the line at an offset.
+pub fn problem_text(path: &Path, offset: Option<u64>, reason: &str) -> String {
+    let place = offset.map(|offset| format!(" at byte {offset}")).unwrap_or_default();
+    format!("{}{place}: {reason}", path.display())
 }
 
 fn mebibytes(bytes: u64) -> String {

@@ -11,14 +11,14 @@ pub mod sqlite;
 use std::io::Write;
 use std::path::Path;
 
-use tacho_format::join::{HELD_BYTES_MAX, Joiner};
+use tacho_format::join::{self, HELD_BYTES_MAX, Joiner};
 use tacho_logdir::read::Sink;
 use tacho_logdir::read::reader::Placed;
 use tacho_progress::Progress;
+use tacho_record::OwnedRecord;
 use tacho_record::json::write_line;
 use tacho_record::line::Line;
 use tacho_record::time::TimeFormatter;
-use tacho_record::{Outcome, OwnedRecord};
 use tacho_ship::words::megabytes;
 use tacho_store::TableWriter;
 
@@ -80,12 +80,7 @@ impl<'a, T: Target> Converter<'a, T> {
 
     fn take(&mut self, bytes: &[u8]) -> Result<anyhow::Result<()>, String> {
         let line = Line::parse(bytes)?;
-        let is_whole = match &*line.event {
-            "statement" => line.running_seq.is_none() && line.outcome != Outcome::Running.name(),
-            "start" | "stop" => false,
-            _ => true,
-        };
-        if is_whole && line.seq > 0 {
+        if !join::is_part(&line.event, &line.outcome, line.running_seq) && line.seq > 0 {
             self.records += 1;
             return Ok(self.target.push(&line));
         }

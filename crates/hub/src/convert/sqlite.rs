@@ -38,9 +38,8 @@ impl Database {
     /// # Errors
     /// It cannot be created.
     pub fn create(path: &Path, server: &str) -> anyhow::Result<Self> {
-        let is_written = |kind| matches!(kind, ColumnKind::Server | ColumnKind::Field(_));
         let columns: Vec<Column> =
-            COLUMNS.iter().filter(|column| is_written(column.kind)).copied().collect();
+            COLUMNS.iter().filter(|column| column.kind.is_of_record()).copied().collect();
         let list = |text: &dyn Fn(&Column) -> String| {
             columns.iter().map(text).collect::<Vec<_>>().join(", ")
         };

@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::mpsc::Sender;
 
 use jiff::tz::TimeZone;
-use tacho_format::join::{HELD_BYTES_MAX, Joiner};
+use tacho_format::join::{self, HELD_BYTES_MAX, Joiner};
 use tacho_logdir::read::Sink;
 use tacho_logdir::read::reader::Placed;
 use tacho_record::line::members::MemberReader;
@@ -223,8 +223,8 @@ impl<'a> Tally<'a> {
     fn count_or_hold(&mut self, line: &impl View, bytes: &[u8]) -> Result<(), String> {
         let event = line.text(Field::event);
         if event == "statement" {
-            let is_one_of_two = line.number(Field::running_seq).is_some()
-                || line.text(Field::outcome) == Outcome::Running.name();
+            let outcome = line.text(Field::outcome);
+            let is_one_of_two = join::is_part(&event, &outcome, line.number(Field::running_seq));
             if is_one_of_two {
                 self.hold(bytes)?;
             } else {

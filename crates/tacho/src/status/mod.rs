@@ -24,6 +24,7 @@ use tacho_ring::sys;
 use crate::cli::StatusArgs;
 use crate::cli::log::LogPath;
 use crate::limits::Limits;
+pub use log::advice;
 use report::{Choice, Report, State};
 
 /// Why there is no result.

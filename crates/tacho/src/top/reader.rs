@@ -149,11 +149,9 @@ struct Counter<'a> {
 impl Counter<'_> {
     fn send(&mut self, is_at_end: bool) {
         let counted = self.tally.take_counted();
-        let seqs = |tally: &Tally<'_>| tally.running().map(|record| record.seq).collect::<Vec<_>>();
-        let running = (seqs(&self.tally) != self.running).then(|| {
-            self.running = seqs(&self.tally);
-            self.tally.running().map(Long::of).collect()
-        });
+        let seqs: Vec<u64> = self.tally.running().map(|record| record.seq).collect();
+        let running = (seqs != self.running).then(|| self.tally.running().map(Long::of).collect());
+        self.running = seqs;
         let is_empty = counted.all.count == 0 && counted.gaps.is_none() && running.is_none();
         if is_empty && is_at_end == self.was_at_end {
             return;

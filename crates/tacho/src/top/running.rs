@@ -10,6 +10,7 @@ use tacho_recorder::arena_file::ArenaError;
 use crate::arena::running::{self, Known, Running};
 use crate::recover::find;
 use crate::report::cut;
+use crate::status::advice;
 use crate::view::{View, with_line};
 
 /// A statement with a `running` line.
@@ -149,9 +150,6 @@ impl Finder {
 }
 
 fn unreadable(path: &Path, error: &io::Error) -> String {
-    let advice = match error.kind() {
-        io::ErrorKind::PermissionDenied => "; run as the server's user or root",
-        _ => "",
-    };
+    let advice = advice(error);
     format!("statements under 10 s are not shown: {}: {error}{advice}", path.display())
 }

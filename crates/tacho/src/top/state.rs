@@ -24,7 +24,7 @@ use crate::report::key::By;
 use crate::report::query::Query;
 use crate::report::stats::Measure;
 use crate::report::tally::Counted;
-use crate::scan::Scan;
+use crate::scan::{Scan, problem_text};
 use crate::tail::{self, TailError};
 
 /// The first update of a screen waits this long for the reader to reach the end of the log: in a
@@ -165,10 +165,7 @@ impl<'a> State<'a> {
         for message in self.reader.messages() {
             let text = match message {
                 Message::Note(text) => text,
-                Message::Problem(path, Some(offset), reason) => {
-                    format!("{} at byte {offset}: {reason}", path.display())
-                }
-                Message::Problem(path, None, reason) => format!("{}: {reason}", path.display()),
+                Message::Problem(path, offset, reason) => problem_text(&path, offset, &reason),
             };
             self.messages.push_back(text);
             if self.messages.len() > MESSAGES_MAX {
