@@ -86,11 +86,12 @@ fn the_log_of_a_server_verifies_through_all_its_life() {
     for number in 0..200 {
         conn.query_drop(format!("SELECT {number}")).expect("an answer");
         if number % 50 == 20 {
-            // An empty file is not rotated.
-            wait::until("the newest file has lines", || {
+            // Each file has to have statements of its own: one of them is looked for below.
+            let last = format!("\"SELECT {number}\"");
+            wait::until("the newest file has the statement", || {
                 files(&log, "jsonl")
                     .pop()
-                    .is_some_and(|path| fs::metadata(path).is_ok_and(|metadata| metadata.len() > 0))
+                    .is_some_and(|path| fs::read_to_string(path).is_ok_and(|t| t.contains(&last)))
             });
             let before = files(&log, "jsonl").len();
             server.set("tacho_rotate_now = 1");
