@@ -245,9 +245,9 @@ def multi_byte_source(version, charset, answers):
     one = [a for a in units if len(a[0]) == 1]
     assert all(c <= 0xFFFF for a in units for c in a[1]), f"{charset} leaves the BMP"
     return HEADER.format(what=f"Character set {charset}", version=version) + f"""\
-use super::super::multi::{{Plane, Source}};
+use super::super::multi::{{Plane, CharsetTable}};
 
-pub(in super::super) static SOURCE: Source = Source {{
+pub(in super::super) static SOURCE: CharsetTable = CharsetTable {{
     one_and_two: Plane {{
         leads: &[{ranges(leads)}],
         trails: &[{ranges(trails)}],

@@ -10,7 +10,7 @@ use std::os::unix::fs::FileExt as _;
 
 use libfuzzer_sys::fuzz_target;
 use tacho_chain::key::SecretKey;
-use tacho_chain::verify::State;
+use tacho_chain::verify::LogState;
 use tacho_evidence::check::{Options, Report, check};
 use tacho_evidence::container::{Member, Writer, list};
 use tacho_evidence::manifest::{self, FilePart, Manifest};
@@ -75,7 +75,7 @@ fuzz_target!(|input: &[u8]| {
     let report = checked(&given, &unknown);
     assert_eq!(report.proven(), 0);
     let Ok(members) = list(&given) else {
-        assert_eq!(report.state(), State::Modified);
+        assert_eq!(report.state(), LogState::Modified);
         return;
     };
     if let Some(signed) = signed_anew(&given, &members) {

@@ -6,7 +6,7 @@ use std::io::{self, Read};
 
 use libfuzzer_sys::fuzz_target;
 use tacho_chain::key::SecretKey;
-use tacho_chain::verify::{Directory, Options, State, verify};
+use tacho_chain::verify::{Directory, Options, LogState, verify};
 
 /// The input, cut at each byte 0: log and sidecar of two files, and the tombstones.
 struct Files<'a>(Vec<(&'static str, &'a [u8])>);
@@ -37,7 +37,7 @@ fuzz_target!(|data: &[u8]| {
     let key = SecretKey::from_bytes(&[0x5a; 32]).root();
     let options = Options { keys: vec![key], ..Default::default() };
     let report = verify(&files, &options, &mut |_| {}).expect("memory can be read");
-    assert!(report.state() > State::Lost);
+    assert!(report.state() > LogState::Lost);
     // The key of the seeds: signatures are good up to where the input was changed.
     let key = SecretKey::from_bytes(&[1; 32]).root();
     let options = Options { keys: vec![key], ..Default::default() };

@@ -14,20 +14,20 @@ use std::process::{Child, Command, Stdio};
 use crate::scene::{Scene, start_load};
 use rustix::process::{Pid, Signal, kill_process};
 use tacho_chain::key::VerifierKey;
-use tacho_chain::verify::State;
+use tacho_chain::verify::LogState;
 use tacho_tests::client::{self, Queryable as _};
 use tacho_tests::product::Product;
 use tacho_tests::tagged::Running;
 use tacho_tests::{log, program, sealed, wait};
 
 /// `tacho recorder` of a scene.
-struct Recorder {
+struct RecorderProcess {
     child: Child,
     said: PathBuf,
 }
 
-impl Recorder {
-    fn start(scene: &Scene) -> Recorder {
+impl RecorderProcess {
+    fn start(scene: &Scene) -> RecorderProcess {
         let said = scene.arenas.join("recorder.log");
         let stderr = File::options().create(true).append(true).open(&said).expect("a file");
         let child = Command::new(program("tacho"))
@@ -41,7 +41,7 @@ impl Recorder {
             .stderr(stderr)
             .spawn()
             .expect("the command is built");
-        Recorder { child, said }
+        RecorderProcess { child, said }
     }
 
     fn signal(&self, signal: Signal) {
@@ -72,7 +72,7 @@ impl Recorder {
     }
 }
 
-impl Drop for Recorder {
+impl Drop for RecorderProcess {
     fn drop(&mut self) {
         // Most have already ended.
         let _ = self.child.kill();
@@ -110,7 +110,12 @@ fn others(directory: &Path) -> Vec<(String, String)> {
 }
 
 /// The load, the server and the recorder end, in this order; then everything is looked at.
-fn finish(mut scene: Scene, running: Running, run: &str, recorder: Option<Recorder>) -> Scene {
+fn finish(
+    mut scene: Scene,
+    running: Running,
+    run: &str,
+    recorder: Option<RecorderProcess>,
+) -> Scene {
     let tally = running.stop().expect("a tally");
     let summary = scene.finish(&tally, run);
     assert!(summary.acknowledged > 0);
@@ -122,7 +127,7 @@ fn finish(mut scene: Scene, running: Running, run: &str, recorder: Option<Record
         .expect("a readable log");
     let report = sealed::check(&directory, &key_in_log(&directory));
     // Lines that a kill has left without a frame are sealed later, and marked.
-    assert!(matches!(report.state(), State::Ok | State::Recovered), "{report:?}");
+    assert!(matches!(report.state(), LogState::Ok | LogState::Recovered), "{report:?}");
     let stops = others(&directory).iter().filter(|(event, _)| event == "stop").count();
     assert_eq!(stops, 1, "the last server stopped once, the others were killed");
     scene
@@ -142,14 +147,14 @@ fn the_log_goes_to_the_recorder_and_back_under_load() {
     assert_eq!(writer(&scene), "EMBEDDED", "there is no recorder");
     let running = start_load(&scene, "back");
     for _ in 0..5 {
-        let recorder = Recorder::start(&scene);
+        let recorder = RecorderProcess::start(&scene);
         recorder.wait_until_it_writes(&scene);
         running.wait_for_more(100);
         recorder.end();
         wait::until("the server writes", || writer(&scene) == "EMBEDDED");
         running.wait_for_more(100);
     }
-    let recorder = Recorder::start(&scene);
+    let recorder = RecorderProcess::start(&scene);
     for _ in 0..5 {
         recorder.wait_until_it_writes(&scene);
         running.wait_for_more(100);
@@ -173,7 +178,7 @@ fn a_recorder_is_killed_under_load() {
     let mut scene = scene(&["tacho-rotate-bytes=262144"]);
     let running = start_load(&scene, "killed");
     for _ in 0..8 {
-        let recorder = Recorder::start(&scene);
+        let recorder = RecorderProcess::start(&scene);
         recorder.wait_until_it_writes(&scene);
         running.wait_for_more(100);
         std::thread::sleep(std::time::Duration::from_millis(scene.below(200)));
@@ -182,9 +187,9 @@ fn a_recorder_is_killed_under_load() {
         running.wait_for_more(50);
     }
     // One that waits takes over from one that dies.
-    let first = Recorder::start(&scene);
+    let first = RecorderProcess::start(&scene);
     first.wait_until_it_writes(&scene);
-    let second = Recorder::start(&scene);
+    let second = RecorderProcess::start(&scene);
     first.kill9();
     second.wait_until_it_writes(&scene);
     running.wait_for_more(100);
@@ -203,7 +208,7 @@ fn a_recorder_is_killed_when_nearly_everything_is_in_the_arena() {
     let scene = scene(&[&late, pool].concat());
     let running = start_load(&scene, "arena");
     for _ in 0..4 {
-        let recorder = Recorder::start(&scene);
+        let recorder = RecorderProcess::start(&scene);
         recorder.wait_until_it_writes(&scene);
         running.wait_for_more(100);
         recorder.kill9();
@@ -219,7 +224,7 @@ fn a_recorder_is_killed_while_statements_wait_for_the_device() {
     let scene = scene(&["tacho-durability=SYNC"]);
     let running = start_load(&scene, "sync");
     for _ in 0..4 {
-        let recorder = Recorder::start(&scene);
+        let recorder = RecorderProcess::start(&scene);
         recorder.wait_until_it_writes(&scene);
         running.wait_for_more(50);
         recorder.kill9();
@@ -239,7 +244,7 @@ fn the_recorder_writes_the_records_of_a_killed_embedded_writer() {
         "tacho-flush-bytes=16777216",
     ]);
     let running = start_load(&scene, "adopted");
-    let recorder = Recorder::start(&scene);
+    let recorder = RecorderProcess::start(&scene);
     for _ in 0..2 {
         scene.kill_under_load(&running, 100);
         wait::until("the arena is gone without a new server", || scene.arena_files().is_empty());
@@ -256,7 +261,7 @@ fn the_recorder_writes_the_records_of_a_killed_embedded_writer() {
 fn the_recorder_writes_the_records_of_a_killed_server() {
     let mut scene = scene(&["tacho-flush-interval-ms=60000", "tacho-flush-bytes=16777216"]);
     let running = start_load(&scene, "server");
-    let recorder = Recorder::start(&scene);
+    let recorder = RecorderProcess::start(&scene);
     for round in 0..3 {
         recorder.wait_until_it_writes(&scene);
         let socket = scene.server.socket().to_owned();
@@ -293,7 +298,7 @@ fn the_recorder_writes_the_records_of_a_killed_server() {
     finish(scene, running, "server", Some(recorder));
 }
 
-fn kill_both(scene: &mut Scene, recorder: Recorder, recorder_first: bool) {
+fn kill_both(scene: &mut Scene, recorder: RecorderProcess, recorder_first: bool) {
     if recorder_first {
         recorder.kill9();
         scene.server.kill9().expect("killing");
@@ -308,7 +313,7 @@ fn both_are_killed() {
     let mut scene = scene(&["tacho-rotate-bytes=262144"]);
     let running = start_load(&scene, "both");
     for round in 0..4 {
-        let recorder = Recorder::start(&scene);
+        let recorder = RecorderProcess::start(&scene);
         recorder.wait_until_it_writes(&scene);
         running.wait_for_more(100);
         kill_both(&mut scene, recorder, round % 2 == 0);
@@ -323,7 +328,7 @@ fn the_order_of_starts_does_not_matter() {
     // The disk of the machine may be nearly full.
     let mut scene = scene(&["tacho-disk-warn-percent=0"]);
     scene.server.stop().expect("stopping");
-    let recorder = Recorder::start(&scene);
+    let recorder = RecorderProcess::start(&scene);
     scene.server.restart().expect("restarting");
     recorder.wait_until_it_writes(&scene);
     // The recorder stays when the server ends; there is nothing to recover.
@@ -344,7 +349,7 @@ fn the_order_of_starts_does_not_matter() {
 fn the_plugin_is_removed_under_load_while_the_recorder_writes() {
     let scene = scene(&[]);
     let running = start_load(&scene, "uninstall");
-    let recorder = Recorder::start(&scene);
+    let recorder = RecorderProcess::start(&scene);
     recorder.wait_until_it_writes(&scene);
     running.wait_for_more(100);
     let mut conn = scene.server.connect().expect("a connection");
@@ -375,7 +380,7 @@ fn the_plugin_is_removed_under_load_while_the_recorder_writes() {
 #[test]
 fn settings_reach_the_recorder() {
     let scene = scene(&["tacho-flush-interval-ms=10"]);
-    let recorder = Recorder::start(&scene);
+    let recorder = RecorderProcess::start(&scene);
     recorder.wait_until_it_writes(&scene);
     let directory = scene.log_directory();
     let before = log::files(&directory).expect("files").len();
@@ -427,7 +432,7 @@ fn settings_reach_the_recorder() {
 fn a_recorder_that_hangs_is_reported() {
     let scene = scene(&[]);
     let running = start_load(&scene, "hang");
-    let recorder = Recorder::start(&scene);
+    let recorder = RecorderProcess::start(&scene);
     recorder.wait_until_it_writes(&scene);
     // With the log handed over, it may still be taking it over: if it hangs there, it is not
     // interrupted.
@@ -459,7 +464,7 @@ fn the_figures_of_the_files_come_from_the_current_writer() {
             && status(&scene, "Tacho_rotate_due_time").starts_with("20")
     };
     wait::until("the server says it", are_right);
-    let recorder = Recorder::start(&scene);
+    let recorder = RecorderProcess::start(&scene);
     recorder.wait_until_it_writes(&scene);
     for _ in 0..3 {
         let before = status(&scene, "Tacho_files");

@@ -9,7 +9,7 @@ use std::process::{Child, Command, Output, Stdio};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tacho_chain::key::VerifierKey;
-use tacho_chain::verify::State;
+use tacho_chain::verify::LogState;
 use tacho_tests::client::{self, Queryable as _};
 use tacho_tests::recording::Recording;
 use tacho_tests::{log, program, sealed, wait};
@@ -122,10 +122,10 @@ fn runs_are_distinguished(server: &mut Recording) -> (u64, u64) {
 }
 
 /// A recorder outside the server.
-struct Recorder(Child);
+struct RecorderProcess(Child);
 
-impl Recorder {
-    fn start(server: &Recording, log: &Path) -> Recorder {
+impl RecorderProcess {
+    fn start(server: &Recording, log: &Path) -> RecorderProcess {
         let arena = server.status("Tacho_arena_file");
         let arenas = Path::new(&arena).parent().expect("a directory").to_owned();
         let mut command = tacho();
@@ -133,7 +133,7 @@ impl Recorder {
         let child = command.stderr(Stdio::null()).spawn().expect("the command is built");
         let writes = format!("EXTERNAL {}", child.id());
         wait::until("the recorder writes", || server.status("Tacho_writer") == writes);
-        Recorder(child)
+        RecorderProcess(child)
     }
 
     fn end(mut self) {
@@ -143,7 +143,7 @@ impl Recorder {
     }
 }
 
-impl Drop for Recorder {
+impl Drop for RecorderProcess {
     fn drop(&mut self) {
         let _gone = self.0.kill();
         let _gone = self.0.wait();
@@ -151,14 +151,14 @@ impl Drop for Recorder {
 }
 
 #[track_caller]
-fn assert_verified(log: &Path, key: &VerifierKey, states: &[State]) {
+fn assert_verified(log: &Path, key: &VerifierKey, states: &[LogState]) {
     let report = sealed::check(log, key);
     let findings: Vec<String> = report.findings.iter().map(ToString::to_string).collect();
     assert!(states.contains(&report.state()), "{:?} {findings:#?}", report.state());
     let output = tacho().arg("verify").arg(log).args(["--key", &key.to_string()]).output();
     let code = output.expect("the command is built").status.code();
     let codes = states.iter().map(|state| match state {
-        State::Ok => Some(0),
+        LogState::Ok => Some(0),
         _ => Some(18),
     });
     assert!(codes.clone().any(|expected| expected == code), "{code:?}");
@@ -178,7 +178,7 @@ fn runs_and_logs_keep_their_names() {
     server.connect().expect("a connection").query_drop("SELECT 1").expect("an answer");
     // The log is handed over to an external process and back.
     server.set("tacho_writer = 'EXTERNAL'");
-    let recorder = Recorder::start(&server, &new_log);
+    let recorder = RecorderProcess::start(&server, &new_log);
     server.connect().expect("a connection").query_drop("SELECT 2").expect("an answer");
     recorder.end();
     wait::until("the log is back", || server.status("Tacho_writer") == "EMBEDDED");
@@ -188,9 +188,9 @@ fn runs_and_logs_keep_their_names() {
     let first = fs::read_to_string(&log::files(&new_log).expect("files")[0]).expect("a file");
     assert!(first.starts_with("{\"v\":1,\"seq\":1,"), "{first}");
     assert!(first.lines().next().is_some_and(|line| line.contains("\"event\":\"start\"")));
-    assert_verified(&new_log, &new_key, &[State::Ok]);
+    assert_verified(&new_log, &new_key, &[LogState::Ok]);
     // The kill may have left lines without a frame.
-    assert_verified(&old_log, &old_key, &[State::Ok, State::Recovered]);
+    assert_verified(&old_log, &old_key, &[LogState::Ok, LogState::Recovered]);
 
     // Back, and forth once more.
     for (log, key) in [(&old_log, &old_key), (&new_log, &new_key)] {
@@ -199,8 +199,8 @@ fn runs_and_logs_keep_their_names() {
         server.connect().expect("a connection").query_drop("SELECT 3").expect("an answer");
         server.stop().expect("stopped");
         assert!(starts(log).iter().all(|(_, found)| found == key));
-        assert_verified(log, key, &[State::Ok, State::Recovered]);
+        assert_verified(log, key, &[LogState::Ok, LogState::Recovered]);
     }
-    assert_verified(&new_log, &new_key, &[State::Ok]);
+    assert_verified(&new_log, &new_key, &[LogState::Ok]);
     server.assert_clean_log(&["kill", "signal"]);
 }

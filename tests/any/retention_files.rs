@@ -8,7 +8,7 @@ use std::process::Command;
 
 use tacho_chain::entry::RemovalReason;
 use tacho_chain::key::VerifierKey;
-use tacho_chain::verify::State;
+use tacho_chain::verify::LogState;
 use tacho_tests::client::{Conn, Queryable as _};
 use tacho_tests::log::{bytes, file_names};
 use tacho_tests::recorded::{self, text};
@@ -76,7 +76,7 @@ fn as_many_closed_files_stay_under_load_as_are_set() {
     server.assert_clean_log(&[]);
 
     let report = check(&log, &key);
-    assert_state(&report, State::Ok);
+    assert_state(&report, LogState::Ok);
     assert_eq!(report.removed_files, before);
     assert_eq!(report.removed_by.get(&RemovalReason::Count), Some(&before));
     let mut command = Command::new(program("tacho"));

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use tacho_chain::key::VerifierKey;
-use tacho_chain::verify::State;
+use tacho_chain::verify::LogState;
 use tacho_tests::client::{self, Queryable as _};
 use tacho_tests::program;
 use tacho_tests::recording::Recording;
@@ -65,6 +65,12 @@ fn planted_files_are_found(log: &Path, key: &VerifierKey, good: &Path, whole_cod
     assert_eq!(verify(log, key), whole_code);
 }
 
+/// Text of the newest log file; empty if there is none yet.
+fn newest_text(log: &Path) -> String {
+    let newest = files(log, "jsonl").pop();
+    newest.and_then(|path| fs::read_to_string(path).ok()).unwrap_or_default()
+}
+
 #[test]
 fn the_log_of_a_server_verifies_through_all_its_life() {
     let mut server =
@@ -87,11 +93,8 @@ fn the_log_of_a_server_verifies_through_all_its_life() {
         conn.query_drop(format!("SELECT {number}")).expect("an answer");
         if number % 50 == 20 {
             // Each file has to have statements of its own: one of them is looked for below.
-            let last = format!("\"SELECT {number}\"");
             wait::until("the newest file has the statement", || {
-                files(&log, "jsonl")
-                    .pop()
-                    .is_some_and(|path| fs::read_to_string(path).is_ok_and(|t| t.contains(&last)))
+                newest_text(&log).contains(&format!("\"SELECT {number}\""))
             });
             let before = files(&log, "jsonl").len();
             server.set("tacho_rotate_now = 1");
@@ -110,7 +113,7 @@ fn the_log_of_a_server_verifies_through_all_its_life() {
 
     let report = check(&log, &key);
     // Lines without a frame because of the kill are reported; usually there are none.
-    let whole = if report.recovered_lines > 0 { State::Recovered } else { State::Ok };
+    let whole = if report.recovered_lines > 0 { LogState::Recovered } else { LogState::Ok };
     assert_state(&report, whole);
     assert!(report.is_closed && report.lines > 200 && report.files >= 4, "{report:?}");
     assert_eq!(report.lines, report.last_seq);
@@ -119,13 +122,13 @@ fn the_log_of_a_server_verifies_through_all_its_life() {
     let file = &files(&log, "jsonl")[1];
     let text = fs::read_to_string(file).expect("a text");
     fs::write(file, text.replacen("SELECT ", "SELEKT ", 1)).expect("written");
-    assert_state(&check(&log, &key), State::Modified);
+    assert_state(&check(&log, &key), LogState::Modified);
     assert_eq!(verify(&log, &key), MODIFIED);
     // One line of it: the file is shorter, or another line is where it was.
     let (first, rest) = text.split_once('\n').expect("lines");
     let (_, rest) = rest.split_once('\n').expect("lines");
     fs::write(file, format!("{first}\n{rest}")).expect("written");
-    assert_state(&check(&log, &key), State::Modified);
+    assert_state(&check(&log, &key), LogState::Modified);
     assert_eq!(verify(&log, &key), MODIFIED);
     // Its last line made shorter, which is in its last frame; and another file in its place.
     let (before, last) = text.trim_end().rsplit_once('\n').expect("lines");
@@ -145,5 +148,5 @@ fn the_log_of_a_server_verifies_through_all_its_life() {
     let newest = files(&log, "jsonl").pop().expect("one");
     fs::remove_file(newest.with_extension("chain")).expect("removed");
     fs::remove_file(newest).expect("removed");
-    assert_state(&check(&log, &key), State::Truncated);
+    assert_state(&check(&log, &key), LogState::Truncated);
 }

@@ -8,7 +8,7 @@ use std::process::{Command, Output};
 use std::time::Duration;
 
 use tacho_chain::key::VerifierKey;
-use tacho_chain::verify::State;
+use tacho_chain::verify::LogState;
 use tacho_tests::client::{self, Conn, Queryable as _};
 use tacho_tests::converted::{wait_for_all_formats, wait_for_format};
 use tacho_tests::disk::Disk;
@@ -182,7 +182,7 @@ fn equals_the_conversion(format: Format) {
     let all = renditions(&log, format);
     assert!(!all.contains("RUNNING") && !all.contains("Running"), "one record for a statement");
     assert!(!log.join(".renditions.new").exists());
-    assert_state(&check(&log, &key_of(&server)), State::Ok);
+    assert_state(&check(&log, &key_of(&server)), LogState::Ok);
     server.assert_clean_log(&[]);
 }
 
@@ -266,7 +266,7 @@ fn another_format_begins_with_another_file() {
         assert!(!text.contains("lines alone"), "{}", format[0]);
     }
     assert!(logs.difference(&seen).count() > 2, "files with lines alone");
-    assert_state(&check(&log, &key_of(&server)), State::Ok);
+    assert_state(&check(&log, &key_of(&server)), LogState::Ok);
     server.assert_clean_log(&["unknown variable"]);
 }
 
@@ -416,7 +416,7 @@ fn retention_removes_both_forms() {
     drop(conn);
     server.stop().expect("stopped");
     assert_eq!(stems(&log, JSON[1]), stems(&log, "jsonl"));
-    assert_state(&check(&log, &key_of(&server)), State::Ok);
+    assert_state(&check(&log, &key_of(&server)), LogState::Ok);
     server.assert_clean_log(&["is removed before all of it"]);
 }
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, UNIX_EPOCH};
 
 use tacho_chain::key::VerifierKey;
-use tacho_chain::verify::State;
+use tacho_chain::verify::LogState;
 use tacho_tests::client::{Conn, Queryable as _};
 use tacho_tests::log::{bytes, file_names};
 use tacho_tests::sealed::{assert_state, check};
@@ -80,7 +80,7 @@ fn files_removed_by_size_under_load_have_a_tombstone_and_a_line() {
     let key = key_of(&server);
     // Read while files are created and removed.
     let report = check(&log, &key);
-    assert!(report.state() <= State::UnsignedTail, "{report:?}");
+    assert!(report.state() <= LogState::UnsignedTail, "{report:?}");
     wait::until("there is not more than may be", || bytes(&log) <= 100_000);
     conn.query_drop("SET GLOBAL tacho_retention_bytes = 0").expect("an answer");
     wait::until("the change is recorded", || {
@@ -91,7 +91,7 @@ fn files_removed_by_size_under_load_have_a_tombstone_and_a_line() {
     server.stop().expect("stopped");
 
     let report = check(&log, &key);
-    assert_state(&report, State::Ok);
+    assert_state(&report, LogState::Ok);
     assert!(report.removed_files > 20, "{report:?}");
     let (removed, seqs) = told(&log);
     assert!(seqs.windows(2).all(|pair| pair[1] == pair[0] + 1), "a line is missing or double");

@@ -11,7 +11,7 @@ use tacho_tests::captured::{
 };
 use tacho_tests::charsets;
 use tacho_tests::client::Queryable as _;
-use tacho_tests::mysql_place::{self, Place};
+use tacho_tests::mysql_place::{self, LogAndArenas};
 use tacho_tests::mysql_server::installation;
 use tacho_tests::namespace;
 use tacho_tests::raw::{Login, Raw, com};
@@ -174,7 +174,7 @@ fn the_capture_records_what_the_plugin_records() {
     if !namespace::enter(test, "captured sessions are not compared with the component's") {
         return;
     }
-    let place = Place::new("capture");
+    let place = LogAndArenas::new("capture");
     let options = ["disable-log-bin", "max-allowed-packet=64M", "local-infile=1"];
     let builder = options.iter().fold(place.builder(), |builder, option| builder.option(option));
     let (mut server, mut root) = mysql_place::start(builder);

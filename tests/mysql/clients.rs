@@ -6,7 +6,7 @@ use std::fs;
 
 use tacho_record::charset::{Charset, restore};
 use tacho_tests::client::{self, Queryable};
-use tacho_tests::mysql_place::Place;
+use tacho_tests::mysql_place::LogAndArenas;
 use tacho_tests::mysql_rewriting::{self, rewritten};
 use tacho_tests::mysql_server::{named, wait_for_end};
 use tacho_tests::raw::{Answer, Login, Raw, com, length_encoded};
@@ -21,7 +21,7 @@ fn texts<'l>(lines: &'l [Line], user: &str) -> Vec<&'l str> {
 
 #[test]
 fn a_cursor_is_recorded_with_its_fetches() {
-    let place = Place::new("cursor");
+    let place = LogAndArenas::new("cursor");
     let (mut server, root) = place.start(&[]);
     let mut raw = Raw::connect(server.socket(), "root").expect("a session");
     let conn = raw.conn;
@@ -58,7 +58,7 @@ fn with_attribute(name: &str, value: &str, sql: &str) -> Vec<u8> {
 /// They are not part of the statement, and may be anything.
 #[test]
 fn query_attributes_are_not_recorded() {
-    let place = Place::new("attributes");
+    let place = LogAndArenas::new("attributes");
     let (mut server, mut root) = place.start(&[]);
     root.query_drop("CREATE USER visitor").expect("an answer");
     let login = Login { capabilities: CLIENT_QUERY_ATTRIBUTES, ..Login::new("visitor") };
@@ -78,7 +78,7 @@ fn query_attributes_are_not_recorded() {
 /// They stay with the statement that is executed in its place.
 #[test]
 fn a_statement_with_query_attributes_is_rewritten() {
-    let place = Place::new("attributes-rewritten");
+    let place = LogAndArenas::new("attributes-rewritten");
     let mut server = place.builder().start().expect("a server");
     let mut root = mysql_rewriting::prepare(&server);
     mysql_rewriting::set(&mut root, &[("SELECT ? FROM d.one", "SELECT ? FROM d.one LIMIT 0")]);
@@ -111,7 +111,7 @@ fn payloads() -> [Vec<u8>; 4] {
 
 #[test]
 fn every_character_set_gives_its_bytes_back() {
-    let place = Place::new("charsets");
+    let place = LogAndArenas::new("charsets");
     let (mut server, mut root) = place.start(&[]);
     let sets: Vec<String> = root
         .query("SELECT character_set_name FROM information_schema.character_sets ORDER BY 1")
@@ -160,7 +160,7 @@ fn every_character_set_gives_its_bytes_back() {
 /// Without passwords, and in its own character set.
 #[test]
 fn a_prepared_statement_that_the_server_prepares_again_is_read_correctly() {
-    let place = Place::new("made-anew");
+    let place = LogAndArenas::new("made-anew");
     let (mut server, root) = place.start(&[]);
     let mut raw = Raw::connect(server.socket(), "root").expect("a session");
     raw.must(&["SET NAMES gbk"]);
@@ -187,7 +187,7 @@ const PREVENTED: u64 = 1290;
 
 #[test]
 fn statements_refused_by_a_read_only_or_offline_server_are_recorded() {
-    let place = Place::new("refusing");
+    let place = LogAndArenas::new("refusing");
     let (mut server, mut root) = place.start(&[]);
     for sql in ["CREATE DATABASE d", "CREATE TABLE d.t (id INT)", "CREATE USER visitor"] {
         root.query_drop(sql).expect("an answer");
@@ -216,7 +216,7 @@ const NO_ANSWER: u64 = 1160;
 /// answered.
 #[test]
 fn sessions_that_offline_mode_ends_have_their_lines() {
-    let place = Place::new("offline");
+    let place = LogAndArenas::new("offline");
     let (mut server, mut root) = place.start(&[]);
     root.query_drop("CREATE USER visitor").expect("an answer");
     let mut idle = Raw::connect(server.socket(), "visitor").expect("a session");
@@ -251,7 +251,7 @@ fn sessions_that_offline_mode_ends_have_their_lines() {
 /// The line is in the file when the statement is answered, and nothing else would have put it there.
 #[test]
 fn with_sync_a_statement_is_in_the_log_when_it_is_answered() {
-    let place = Place::new("sync");
+    let place = LogAndArenas::new("sync");
     let interval = named("loose-tacho.flush-interval-ms=60000");
     let (mut server, mut root) = place.start(&[&interval]);
     let in_file = |text: &str| {

@@ -12,7 +12,7 @@ use tacho_tests::audit::Audit;
 use tacho_tests::client::{self, Conn, Queryable};
 use tacho_tests::disk::Disk;
 use tacho_tests::log;
-use tacho_tests::mysql_place::Place;
+use tacho_tests::mysql_place::LogAndArenas;
 use tacho_tests::mysql_server::{
     Builder, MySql, Release, has_plugin, install, named, release, status_name, uninstall,
 };
@@ -30,7 +30,7 @@ fn start_load(socket: &Path, run: &str) -> Running {
 
 #[test]
 fn a_load_is_recorded_exactly_once() {
-    let place = Place::new("load");
+    let place = LogAndArenas::new("load");
     let (mut server, mut root) = place.start(&[]);
     tagged::prepare(&mut root, 4).expect("a table");
     let running = start_load(server.socket(), "load");
@@ -47,7 +47,7 @@ fn a_load_is_recorded_exactly_once() {
 /// The server's own counters are the witness.
 #[test]
 fn sysbench_with_sixteen_sessions_is_recorded_exactly_once() {
-    let place = Place::new("sysbench");
+    let place = LogAndArenas::new("sysbench");
     let mut server = place.builder().start().expect("a server");
     let mut root = server.connect().expect("a connection");
     let bench = Sysbench::new(server.socket(), "oltp_read_write").threads(16).seconds(3);
@@ -77,7 +77,7 @@ fn sysbench_with_sixteen_sessions_is_recorded_exactly_once() {
 /// Nothing at all is missing: not even a Prepare, which MariaDB answers before it reports it.
 /// Returns the number of files of the log.
 fn survive_kills(name: &str, options: &[&str]) -> usize {
-    let place = Place::new(name);
+    let place = LogAndArenas::new(name);
     let (mut server, mut root) = place.start(options);
     tagged::prepare(&mut root, 4).expect("a table");
     drop(root);
@@ -125,7 +125,7 @@ fn it_is_installed_and_removed_under_load() {
 /// Sessions that do nothing hold references to the component's services; sessions that work are
 /// inside of it.
 fn component_comes_and_goes() {
-    let place = Place::new("uninstall");
+    let place = LogAndArenas::new("uninstall");
     let (mut server, mut root) = place.start(&[]);
     tagged::prepare(&mut root, 4).expect("a table");
     let mut idle = server.connect().expect("a connection");
@@ -198,7 +198,7 @@ fn come_and_go(socket: &Path, thread: usize, visits: &Visits) {
 /// when the last one has ended: so new sessions connect while it is being removed.
 fn plugin_comes_and_goes() {
     const ROUNDS: usize = 50;
-    let place = Place::new("uninstall");
+    let place = LogAndArenas::new("uninstall");
     let mut server = place.builder().start().expect("a server");
     let socket = server.socket().to_owned();
     let is_there = || has_plugin(&mut client::connect(&socket, "root", "").expect("a connection"));
@@ -247,7 +247,7 @@ fn plugin_comes_and_goes() {
 }
 
 /// A server with a small arena, whose log is on a separate disk.
-fn start_with_disk(place: &Place) -> (MySql, Disk) {
+fn start_with_disk(place: &LogAndArenas) -> (MySql, Disk) {
     let disk = Disk::plain(&place.path().join("disk")).expect("a disk");
     let builder = MySql::builder()
         .option(named(&format!("loose-tacho.directory={}", disk.log_directory().display())))
@@ -281,7 +281,7 @@ struct Full {
     answered: u64,
 }
 
-fn fill_arena(place: &Place, run: &str) -> Full {
+fn fill_arena(place: &LogAndArenas, run: &str) -> Full {
     let (server, disk) = start_with_disk(place);
     let mut root = server.connect().expect("a connection");
     root.query_drop(install()).expect("installing");
@@ -296,7 +296,7 @@ fn fill_arena(place: &Place, run: &str) -> Full {
 /// UNINSTALL must not remove the arena while a session waits for space in it.
 #[test]
 fn it_stays_while_a_session_waits_for_room() {
-    let place = Place::new("full");
+    let place = LogAndArenas::new("full");
     let Full { mut server, disk, mut root, running, answered } = fill_arena(&place, "full");
     let uninstalled = root.query_drop(uninstall());
     // 8.0 marks it, and takes it away when the last of its sessions has ended.
@@ -323,7 +323,7 @@ fn it_stays_while_a_session_waits_for_room() {
 /// A session that is killed while it waits for space gives its record up, and that is counted.
 #[test]
 fn a_killed_session_waits_no_longer() {
-    let place = Place::new("killed");
+    let place = LogAndArenas::new("killed");
     let Full { mut server, disk, mut root, running, .. } = fill_arena(&place, "killed");
     let sessions: Vec<u64> = root
         .query("SELECT id FROM information_schema.processlist WHERE user = 'worker'")

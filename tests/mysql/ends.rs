@@ -4,7 +4,7 @@
 use std::fs;
 
 use tacho_tests::client::{Conn, Queryable};
-use tacho_tests::mysql_place::Place;
+use tacho_tests::mysql_place::LogAndArenas;
 use tacho_tests::mysql_server::{install, wait_for_end};
 use tacho_tests::raw::{Raw, com};
 use tacho_tests::recorded::{self, Line};
@@ -49,7 +49,7 @@ fn deadlock(root: &mut Conn, raw: &mut Raw, other: &mut Raw) {
 
 #[test]
 fn ends_by_force_and_files_have_their_lines() {
-    let place = Place::new("ends");
+    let place = LogAndArenas::new("ends");
     let file = place.path().join("load.csv");
     fs::write(&file, "x\ny\n").expect("writing");
     let mut server = place.builder().option("secure-file-priv=").start().expect("a server");

@@ -8,9 +8,9 @@ use std::path::Path;
 use std::process::{Command, Output};
 use std::time::Duration;
 
-use tacho_chain::verify::State;
+use tacho_chain::verify::LogState;
 use tacho_tests::client::{Conn, Queryable};
-use tacho_tests::mysql_place::Place;
+use tacho_tests::mysql_place::LogAndArenas;
 use tacho_tests::mysql_rewriting::{self, LOAD};
 use tacho_tests::mysql_server::{
     MySql, Release, has_plugin, install, installation, library, library_name, named, release,
@@ -45,7 +45,7 @@ fn count(lines: &[Line], field: &str, value: &str) -> usize {
 /// When it is installed, and when the server loads it at start.
 #[test]
 fn the_start_line_names_the_server_as_it_names_itself() {
-    let place = Place::new("version");
+    let place = LogAndArenas::new("version");
     let mut server = place.builder().start().expect("a server");
     let mut root = server.connect().expect("a connection");
     let version: String = root.query_first("SELECT VERSION()").expect("an answer").expect("a row");
@@ -68,7 +68,7 @@ fn the_start_line_names_the_server_as_it_names_itself() {
 /// The default directory is where the database of the rules would be: docs/guide/rewrite.md.
 #[test]
 fn a_log_that_violates_the_rules_continues_elsewhere() {
-    let place = Place::new("move");
+    let place = LogAndArenas::new("move");
     let arenas = place.path().join("arenas");
     let arena_directory = named(&format!("loose-tacho.arena-directory={}", arenas.display()));
     let mut server = MySql::builder().option(arena_directory).start().expect("a server");
@@ -101,7 +101,7 @@ fn a_log_that_violates_the_rules_continues_elsewhere() {
     assert_eq!((count(&lines, "event", "lost"), place.arena_count()), (0, 0));
     let key = lines.iter().find_map(|line| recorded::text(line, "signing_key")).expect("a key");
     let report = sealed::check(&place.log(), &key.parse().expect("a public key"));
-    sealed::assert_state(&report, State::Ok);
+    sealed::assert_state(&report, LogState::Ok);
     assert!(!server.data_directory().join("tacho").exists());
     server.assert_clean_log(&[]);
 }
@@ -110,7 +110,7 @@ fn a_log_that_violates_the_rules_continues_elsewhere() {
 /// obstacle is removed, everything is recorded.
 #[test]
 fn a_log_that_cannot_be_begun_costs_the_recording_and_not_the_server() {
-    let place = Place::new("no-log");
+    let place = LogAndArenas::new("no-log");
     let mut server = place.builder().start().expect("a server");
     let mut root = server.connect().expect("a connection");
     fs::write(place.log(), "in the way").expect("a file");
@@ -149,7 +149,7 @@ fn a_log_that_cannot_be_begun_costs_the_recording_and_not_the_server() {
 /// Installing writes to a table of the server: docs/guide/install.md.
 #[test]
 fn a_read_only_server_neither_installs_nor_uninstalls() {
-    let place = Place::new("readonly");
+    let place = LogAndArenas::new("readonly");
     let mut server = place.builder().start().expect("a server");
     let mut root = server.connect().expect("a connection");
     root.query_drop("SET GLOBAL super_read_only = ON").expect("an answer");
@@ -207,7 +207,7 @@ fn wait_until_gone(server: &MySql) {
 }
 
 /// A server where we were installed, have executed this, and were uninstalled.
-fn start_after(place: &Place, statement: &str) -> MySql {
+fn start_after(place: &LogAndArenas, statement: &str) -> MySql {
     let mut server = place.builder().read_persisted().start().expect("a server");
     let statements = [install(), &named(statement), uninstall()];
     for statement in statements {
@@ -221,7 +221,7 @@ fn start_after(place: &Place, statement: &str) -> MySql {
 /// look up subscribers of events then.
 #[test]
 fn persisted_settings_are_set_by_the_next_install() {
-    let place = Place::new("persisted");
+    let place = LogAndArenas::new("persisted");
     let mut server = start_after(&place, "SET PERSIST tacho.redact = 'LITERALS'");
     server.add_option(&named(ALL_CLASSES));
     server.restart().expect("restarting");
@@ -244,7 +244,7 @@ fn persisted_settings_are_set_by_the_next_install() {
 /// An error is an event, too.
 #[test]
 fn persisted_settings_that_cannot_be_set_have_an_error() {
-    let place = Place::new("persisted-wrong");
+    let place = LogAndArenas::new("persisted-wrong");
     let filter = place.path().join("filter.json");
     fs::write(&filter, r#"{"rules":[]}"#).expect("a file");
     let persist = format!("SET PERSIST tacho.filter_file = '{}'", filter.display());
@@ -270,7 +270,7 @@ fn persisted_settings_that_cannot_be_set_have_an_error() {
 /// A server that cannot be fetched is left out of a run, which lists it, unless all are required.
 #[test]
 fn a_server_that_cannot_be_fetched_is_listed_or_fails_the_run() {
-    let place = Place::new("unfetched");
+    let place = LogAndArenas::new("unfetched");
     let release = "mysql-9.7";
     for (all_servers, code) in [("1", 1), ("", 0)] {
         let list = place.path().join(format!("left-out-{code}"));
@@ -310,7 +310,7 @@ fn run_install(place: &Path, server: &str) -> Output {
 
 #[test]
 fn make_install_installs_the_build_for_the_server() {
-    let place = Place::new("makeinstall");
+    let place = LogAndArenas::new("makeinstall");
     let plugins = place.path().join("plugins");
     fs::create_dir(&plugins).expect("a directory");
     let daemon = installation().program("mysqld").expect("a server");
@@ -355,7 +355,7 @@ mod v80 {
     /// Sessions that have the plugin need not look for it: so none must be without.
     #[test]
     fn other_plugins_are_installed_while_variables_are_reported() {
-        let place = Place::new("persisted-other");
+        let place = LogAndArenas::new("persisted-other");
         let builder = place.builder().library("validate_password.so").option(named(ALL_CLASSES));
         let mut server = builder.read_persisted().start().expect("a server");
         let other = "INSTALL PLUGIN validate_password SONAME 'validate_password.so'";

@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 use tacho_tests::client::{self, Conn, Queryable as _};
-use tacho_tests::mysql_place::{self, Place};
+use tacho_tests::mysql_place::{self, LogAndArenas};
 use tacho_tests::mysql_server::{Builder, MySql, conn_id, install, named, wait_for_end};
 use tacho_tests::recorded::{self, Line, text};
 
@@ -36,7 +36,7 @@ fn of(lines: &[Line], conn: u64) -> Vec<String> {
 }
 
 /// A server that records all classes and can send messages, and root's connection.
-fn start_with_emitter(place: &Place, options: &[&str]) -> (MySql, Conn) {
+fn start_with_emitter(place: &LogAndArenas, options: &[&str]) -> (MySql, Conn) {
     let builder = place.builder().library(EMITTER).option(named(ALL));
     let with = |builder: Builder, option: &&str| builder.option(named(option));
     let (server, mut root) = mysql_place::start(options.iter().fold(builder, with));
@@ -52,7 +52,7 @@ fn run(conn: &mut Conn, statements: &[&str]) {
 
 #[test]
 fn accounts_variables_and_programs_are_recorded() {
-    let place = Place::new("notices");
+    let place = LogAndArenas::new("notices");
     let (mut server, mut root) = place.start(&[ALL]);
     let conn = conn_id(&mut root);
     // The server cuts it before the word that makes the earlier text a secret.
@@ -124,7 +124,7 @@ fn accounts_variables_and_programs_are_recorded() {
 
 #[test]
 fn messages_of_applications_are_recorded() {
-    let place = Place::new("messages");
+    let place = LogAndArenas::new("messages");
     let (mut server, mut root) = start_with_emitter(&place, &[]);
     let conn = conn_id(&mut root);
     let long = "ä".repeat(20_000);
@@ -166,7 +166,7 @@ fn messages_of_applications_are_recorded() {
 
 #[test]
 fn the_start_is_recorded_with_the_arguments() {
-    let place = Place::new("startup");
+    let place = LogAndArenas::new("startup");
     let (mut server, root) = place.start(&["loose-tacho.event_classes=lifecycle , MESSAGE"]);
     drop(root);
     server.restart().expect("restarting");
@@ -182,7 +182,7 @@ fn the_start_is_recorded_with_the_arguments() {
 
 #[test]
 fn values_are_hidden_with_all_literals() {
-    let place = Place::new("notices-hidden");
+    let place = LogAndArenas::new("notices-hidden");
     let (mut server, mut root) = start_with_emitter(&place, &["loose-tacho.redact=LITERALS"]);
     run(
         &mut root,
@@ -209,7 +209,7 @@ fn values_are_hidden_with_all_literals() {
 /// not traced.
 #[test]
 fn text_that_a_rule_removes_from_statements_is_removed() {
-    let place = Place::new("notices-rule");
+    let place = LogAndArenas::new("notices-rule");
     let rules = r#"{"rules":[{"user":"app","command":"Query","action":"no_text"}]}"#;
     let filter = format!("loose-tacho.filter={rules}");
     let (mut server, mut root) = start_with_emitter(&place, &[&filter, "loose-tacho.traces=OFF"]);
@@ -253,7 +253,7 @@ fn text_that_a_rule_removes_from_statements_is_removed() {
 
 #[test]
 fn classes_that_are_not_requested_are_not_recorded() {
-    let place = Place::new("no-notices");
+    let place = LogAndArenas::new("no-notices");
     let statements =
         ["CREATE USER anna", "SET GLOBAL max_connections = 77", "CREATE DATABASE shop"];
     let (mut server, mut root) = place.start(&["loose-tacho.event_classes=STORED_PROGRAM"]);
@@ -269,7 +269,7 @@ fn classes_that_are_not_requested_are_not_recorded() {
 
 #[test]
 fn a_word_that_is_none_is_refused() {
-    let place = Place::new("wrong-class");
+    let place = LogAndArenas::new("wrong-class");
     let option = named("loose-tacho.event_classes=MESSAGE,PARTY");
     let server = place.builder().option(option).start().expect("a server");
     let mut root = server.connect().expect("a connection");

@@ -2,7 +2,7 @@
 //! be changed for the next start, and the lines of changes. `scripts/test-release.sh` runs them.
 
 use tacho_tests::client::{self, Conn, Queryable};
-use tacho_tests::mysql_place::Place;
+use tacho_tests::mysql_place::LogAndArenas;
 use tacho_tests::mysql_server::{install, named};
 use tacho_tests::recorded;
 
@@ -31,7 +31,7 @@ fn assignments(root: &mut Conn) -> Vec<String> {
 
 #[test]
 fn only_accounts_with_the_privilege_change_it() {
-    let place = Place::new("privileges");
+    let place = LogAndArenas::new("privileges");
     let (mut server, mut root) = place.start(&[]);
     for sql in [
         "CREATE USER dba, auditor, app",
@@ -95,7 +95,7 @@ fn only_accounts_with_the_privilege_change_it() {
 
 #[test]
 fn values_that_it_cannot_have_are_refused() {
-    let place = Place::new("values");
+    let place = LogAndArenas::new("values");
     let (_server, mut root) = place.start(&[]);
     root.query_drop("SET SESSION sql_mode = ''").expect("an answer");
     for wrong in [
@@ -131,7 +131,7 @@ fn values_that_it_cannot_have_are_refused() {
 
 #[test]
 fn read_only_settings_are_persisted_for_the_next_start_only() {
-    let place = Place::new("persist");
+    let place = LogAndArenas::new("persist");
     let (server, mut root) = place.start(&[]);
     for name in ["directory", "arena_directory", "signing_key_file"] {
         let sql = named(&format!("SET PERSIST tacho.{name} = '/tmp'"));
@@ -148,7 +148,7 @@ fn read_only_settings_are_persisted_for_the_next_start_only() {
 /// `INSTALL COMPONENT` has no start, and the text after it in its packet is not part of it.
 #[test]
 fn installing_in_the_middle_of_a_packet_has_one_line() {
-    let place = Place::new("packet");
+    let place = LogAndArenas::new("packet");
     let mut server = place.builder().start().expect("a server");
     let mut root = server.connect().expect("a connection");
     root.query_drop(format!("DO 0; {}; DO 1; DO 2", install())).expect("installing");

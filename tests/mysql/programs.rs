@@ -5,7 +5,7 @@ use std::thread;
 
 use crate::scene::{start, with_sql};
 use tacho_tests::client::{self, Queryable};
-use tacho_tests::mysql_place::Place;
+use tacho_tests::mysql_place::LogAndArenas;
 use tacho_tests::mysql_server::conn_id;
 use tacho_tests::recorded::{self, Line};
 use tacho_tests::wait;
@@ -53,7 +53,7 @@ fn executed(line: &Line) -> String {
 
 #[test]
 fn statements_of_stored_programs_are_recorded() {
-    let place = Place::new("programs");
+    let place = LogAndArenas::new("programs");
     let (mut server, mut root) = start(&place, &["event-scheduler=ON"]);
     for sql in PROGRAMS {
         root.query_drop(sql).expect("an answer");
@@ -126,7 +126,7 @@ fn rows_of(lines: &[&Line], sql: &str) -> Vec<(Option<u64>, Option<u64>)> {
 /// triggers.
 #[test]
 fn statements_of_stored_programs_have_their_own_rows() {
-    let place = Place::new("rows");
+    let place = LogAndArenas::new("rows");
     let (mut server, mut root) = start(&place, &[]);
     let body = REPEATED.join("; ");
     for sql in [
@@ -206,7 +206,7 @@ const DEPTH: usize = 140;
 
 #[test]
 fn programs_in_programs_are_recorded_to_a_depth() {
-    let place = Place::new("depth");
+    let place = LogAndArenas::new("depth");
     let (mut server, mut root) = start(&place, &["thread-stack=32M"]);
     let id = conn_id(&mut root);
     for sql in [
@@ -239,7 +239,7 @@ fn programs_in_programs_are_recorded_to_a_depth() {
 fn programs_of_many_sessions_are_recorded_exactly_once() {
     const SESSIONS: usize = 8;
     const CALLS: usize = 100;
-    let place = Place::new("calls");
+    let place = LogAndArenas::new("calls");
     let (mut server, mut root) = start(&place, &[]);
     root.query_drop("CREATE PROCEDURE d.one() BEGIN DO 'first'; DO 'second'; END")
         .expect("an answer");
@@ -273,7 +273,7 @@ fn programs_of_many_sessions_are_recorded_exactly_once() {
 #[test]
 fn no_secret_is_in_a_program_or_in_a_message() {
     const SECRET: &str = "hush-hush";
-    let place = Place::new("secrets");
+    let place = LogAndArenas::new("secrets");
     let (mut server, mut root) = start(&place, &[]);
     let create = format!("CREATE USER w IDENTIFIED BY '{SECRET}'");
     root.query_drop(format!("CREATE PROCEDURE d.make() {create}")).expect("an answer");
@@ -309,7 +309,7 @@ fn no_secret_is_in_a_program_or_in_a_message() {
 
 #[test]
 fn a_kill_inside_of_a_program_leaves_it_interrupted() {
-    let place = Place::new("killed");
+    let place = LogAndArenas::new("killed");
     let (mut server, mut root) = start(&place, &[]);
     root.query_drop("CREATE PROCEDURE d.p() BEGIN DO 'done'; DO SLEEP(1000); END")
         .expect("an answer");

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::thread;
 
 use tacho_tests::client::{self, Conn, Queryable};
-use tacho_tests::mysql_place::Place;
+use tacho_tests::mysql_place::LogAndArenas;
 use tacho_tests::mysql_replication;
 use tacho_tests::mysql_server::{MySql, named};
 use tacho_tests::recorded::{self, Line};
@@ -19,8 +19,8 @@ const WORKERS: u64 = 4;
 
 /// Each has its own log.
 struct Pair {
-    source: (Place, MySql, Conn),
-    replica: (Place, MySql, Conn),
+    source: (LogAndArenas, MySql, Conn),
+    replica: (LogAndArenas, MySql, Conn),
 }
 
 impl Pair {
@@ -28,7 +28,7 @@ impl Pair {
     fn start(name: &str, options: &[&str]) -> Pair {
         let with = |id| [&mysql_replication::OPTIONS[..], options, &[id]].concat();
         let [source_place, replica_place] =
-            ["source", "replica"].map(|role| Place::new(&format!("{name}-{role}")));
+            ["source", "replica"].map(|role| LogAndArenas::new(&format!("{name}-{role}")));
         let (source, mut at_source) = source_place.start(&with("server-id=1"));
         let (mut replica, at_replica) = replica_place.start(&with("server-id=2"));
         drop(at_replica);

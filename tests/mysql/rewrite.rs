@@ -3,7 +3,7 @@
 //! `scripts/test-release.sh` runs them.
 
 use tacho_tests::client::{self, Conn, Queryable};
-use tacho_tests::mysql_place::Place;
+use tacho_tests::mysql_place::LogAndArenas;
 use tacho_tests::mysql_replication;
 use tacho_tests::mysql_rewriting::{
     LOAD, add, all, end, error_of, finish, install_servers_own, one, one_row, prepare, rewritten,
@@ -16,7 +16,7 @@ use tacho_tests::wait;
 
 #[test]
 fn a_statement_is_rewritten_and_its_line_has_both_texts() {
-    let place = Place::new("rewritten");
+    let place = LogAndArenas::new("rewritten");
     let (mut server, mut root) = start(&place, &[]);
     let plus = add(&mut root, "SELECT ?", None, "SELECT ? + 1");
     add(
@@ -88,7 +88,7 @@ fn a_statement_is_rewritten_and_its_line_has_both_texts() {
 /// inside stored programs.
 #[test]
 fn statements_are_rewritten_once_before_parsing() {
-    let place = Place::new("rewrite-ways");
+    let place = LogAndArenas::new("rewrite-ways");
     let (mut server, mut root) = start(&place, &[]);
     set(
         &mut root,
@@ -163,7 +163,7 @@ fn statements_are_rewritten_once_before_parsing() {
 /// The line of the prepare has both texts; those of the executions have the executed one.
 #[test]
 fn a_prepared_statement_is_rewritten_when_it_is_prepared() {
-    let place = Place::new("rewrite-prepared");
+    let place = LogAndArenas::new("rewrite-prepared");
     let (mut server, mut root) = start(&place, &[]);
     set(&mut root, &[("SELECT n + ? FROM d.one", "SELECT n * 10 + ? FROM d.one")]);
     let rule: u64 = one(&mut root, "SELECT id FROM tacho.rewrite_rules");
@@ -214,7 +214,7 @@ fn a_prepared_statement_is_rewritten_when_it_is_prepared() {
 /// Though a replica has rules for it: as statements and as rows.
 #[test]
 fn a_replica_applies_rewritten_statements_and_rewrites_none_of_them() {
-    let places = [Place::new("rewrite-source"), Place::new("rewrite-replica")];
+    let places = [LogAndArenas::new("rewrite-source"), LogAndArenas::new("rewrite-replica")];
     let with = |id| [&mysql_replication::OPTIONS[..], &[id]].concat();
     let (mut source, mut at_source) = start(&places[0], &with("server-id=1"));
     let (mut replica, at_replica) = start(&places[1], &with("server-id=2"));
@@ -291,7 +291,7 @@ fn rows(raw: &mut Raw, sql: &[u8]) -> u64 {
 /// The session determines what a string is, and where it ends.
 #[test]
 fn a_session_is_read_by_its_own_sql_mode_and_character_set() {
-    let place = Place::new("rewrite-modes");
+    let place = LogAndArenas::new("rewrite-modes");
     let (server, mut root) = start(&place, &[]);
     set(&mut root, &[("SELECT ? FROM d.one", "SELECT ? FROM d.one WHERE FALSE")]);
     let mut raw = Raw::connect(server.socket(), "app").expect("a session");
@@ -327,7 +327,7 @@ fn a_session_is_read_by_its_own_sql_mode_and_character_set() {
 
 #[test]
 fn a_rule_may_be_for_one_database() {
-    let place = Place::new("rewrite-db");
+    let place = LogAndArenas::new("rewrite-db");
     let (server, mut root) = start(&place, &[]);
     add(&mut root, "SELECT n FROM one", Some("d"), "SELECT n + 1 FROM one");
     add(&mut root, "SELECT ?", None, "SELECT ? + 1");
@@ -349,7 +349,7 @@ fn a_rule_may_be_for_one_database() {
 /// text.
 #[test]
 fn rules_do_not_depend_on_recording() {
-    let place = Place::new("rewrite-off");
+    let place = LogAndArenas::new("rewrite-off");
     let (mut server, mut root) = start(&place, &[]);
     set(
         &mut root,
@@ -407,7 +407,7 @@ fn rules_do_not_depend_on_recording() {
 /// MySQL's own plugin rewrites the parsed statement, which is our result.
 #[test]
 fn the_rewriter_of_the_server_runs_after_ours() {
-    let place = Place::new("rewrite-both");
+    let place = LogAndArenas::new("rewrite-both");
     let mut server = place.builder().library("rewriter.so").start().expect("a server");
     let mut root = prepare(&server);
     install_servers_own(&mut root, "SELECT ? + ?", "SELECT ? + ? + 100");

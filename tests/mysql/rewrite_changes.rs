@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
 use tacho_tests::client::{self, Queryable};
-use tacho_tests::mysql_place::Place;
+use tacho_tests::mysql_place::LogAndArenas;
 use tacho_tests::mysql_rewriting::{
     LOAD, add, all, end, error_of, finish, one, rewritten, rewritten_count, rule_count, session,
     set, start,
@@ -53,7 +53,7 @@ fn wait_for_answers(done: &AtomicU64) {
 /// Each statement is rewritten by the rules of before or by those of after.
 #[test]
 fn rules_change_under_load() {
-    let place = Place::new("rewrite-load");
+    let place = LogAndArenas::new("rewrite-load");
     let (mut server, mut root) = start(&place, &[]);
     let by = |n: u64| format!("SELECT ? + {n} FROM d.one");
     set(&mut root, &[("SELECT ? FROM d.one", &by(1))]);
@@ -75,7 +75,7 @@ fn rules_change_under_load() {
 /// The recorder is removed and installed: no statement fails, and it restores the rules.
 #[test]
 fn the_recorder_is_removed_and_installed_under_load() {
-    let place = Place::new("rewrite-uninstall");
+    let place = LogAndArenas::new("rewrite-uninstall");
     let (server, mut root) = start(&place, &[]);
     set(&mut root, &[("SELECT ? FROM d.one", "SELECT ? + 1 FROM d.one")]);
     let socket = server.socket().to_owned();
@@ -100,7 +100,7 @@ fn the_recorder_is_removed_and_installed_under_load() {
 /// A session that has called the procedure, and keeps it, does not keep the recorder from leaving.
 #[test]
 fn a_session_that_has_loaded_rules_uninstalls_and_installs() {
-    let place = Place::new("rewrite-again");
+    let place = LogAndArenas::new("rewrite-again");
     let (server, mut root) = start(&place, &[]);
     if release() == Release::Mysql80 {
         // The session that uninstalls holds the plugin itself, until it ends.
@@ -126,7 +126,7 @@ fn a_session_that_has_loaded_rules_uninstalls_and_installs() {
 
 #[test]
 fn rules_survive_a_crash() {
-    let place = Place::new("rewrite-crash");
+    let place = LogAndArenas::new("rewrite-crash");
     let (mut server, mut root) = start(&place, &["loose-tacho.flush-interval-ms=60000"]);
     set(&mut root, &[("SELECT ?", "SELECT ? + 1"), ("SELECT n FROM d.one", "SELECT 99")]);
     // Not loaded, and so not in force.
@@ -161,7 +161,7 @@ mod v97 {
     /// installing again later works.
     #[test]
     fn a_function_in_use_is_registered_when_its_statement_has_ended() {
-        let place = Place::new("rewrite-in-use");
+        let place = LogAndArenas::new("rewrite-in-use");
         let (mut server, mut root) = start(&place, &[]);
         let mut app = session(&server, "app");
         let id: u64 = one(&mut app, "SELECT CONNECTION_ID()");

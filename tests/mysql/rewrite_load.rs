@@ -8,7 +8,7 @@ use std::path::Path;
 use std::thread::{self, JoinHandle};
 
 use tacho_tests::client::{Conn, Queryable};
-use tacho_tests::mysql_place::Place;
+use tacho_tests::mysql_place::LogAndArenas;
 use tacho_tests::mysql_rewriting::{
     DENIED, LOAD, SIGNALLED, WRONG_RULES, add, error_of, finish, one, rewritten, rule_count,
     session, set, start,
@@ -52,7 +52,7 @@ fn wait_until_held_up(root: &mut Conn, conn: u64) {
 /// others from loading. The rows have the result of the last call.
 #[test]
 fn no_load_waits_for_another_one() {
-    let place = Place::new("rewrite-order");
+    let place = LogAndArenas::new("rewrite-order");
     let (server, mut root) = start(&place, &[]);
     set(&mut root, &[("SELECT ?", "SELECT ? + 1")]);
     let wrong = add(&mut root, "SELECT 'without an end", None, "SELECT 1");
@@ -96,7 +96,7 @@ fn no_load_waits_for_another_one() {
 /// It changes nothing, and reloads the rules.
 #[test]
 fn a_load_that_was_overtaken_replaces_nothing() {
-    let place = Place::new("rewrite-overtaken");
+    let place = LogAndArenas::new("rewrite-overtaken");
     let (server, mut root) = start(&place, &[]);
     let by_hand = |root: &mut Conn, turn: u64, rows: &str| -> String {
         one(
@@ -135,7 +135,7 @@ fn a_load_that_was_overtaken_replaces_nothing() {
 /// The server runs no handler of the procedure then.
 #[test]
 fn a_killed_load_does_not_block_others() {
-    let place = Place::new("rewrite-killed");
+    let place = LogAndArenas::new("rewrite-killed");
     let (server, mut root) = start(&place, &[]);
     root.query_drop("GRANT ALL ON tacho.* TO dba").expect("an answer");
     set(&mut root, &[("SELECT ?", "SELECT ? + 1")]);
@@ -189,7 +189,7 @@ fn a_killed_load_does_not_block_others() {
 /// There may be 64 of one shape: any beyond that is reported like a wrong rule.
 #[test]
 fn a_rule_that_is_too_many_of_its_shape_says_so_in_its_row() {
-    let place = Place::new("rewrite-crowd");
+    let place = LogAndArenas::new("rewrite-crowd");
     let (server, mut root) = start(&place, &[]);
     let pattern = |n: usize| format!("SELECT n + {n} FROM d.one");
     let ids: Vec<u64> =
@@ -227,7 +227,7 @@ fn a_rule_that_is_too_many_of_its_shape_says_so_in_its_row() {
 /// Also as a prepared statement, which restarts each time.
 #[test]
 fn a_manual_load_returns_its_result() {
-    let place = Place::new("rewrite-by-hand");
+    let place = LogAndArenas::new("rewrite-by-hand");
     let (server, mut root) = start(&place, &[]);
     add(&mut root, "SELECT ?", None, "SELECT ? + 1");
     let wrong = add(&mut root, "SELECT 'without an end", None, "SELECT 1");
@@ -274,7 +274,7 @@ fn forge(file: &Path, text: &[u8], mode: u32, owner: Option<u32>) {
 /// The server starts and records, no rule is in force, and the error log says why.
 #[test]
 fn kept_rules_that_cannot_be_believed_are_not_in_force() {
-    let place = Place::new("rewrite-kept");
+    let place = LogAndArenas::new("rewrite-kept");
     let (mut server, mut root) = start(&place, &[]);
     set(&mut root, &[("SELECT ?", "SELECT ? + 1")]);
     drop(root);

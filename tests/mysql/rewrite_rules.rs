@@ -2,7 +2,7 @@
 //! rule, and the privilege to load them. `scripts/test-release.sh` runs them with each.
 
 use tacho_tests::client::{self, Conn, Queryable};
-use tacho_tests::mysql_place::Place;
+use tacho_tests::mysql_place::LogAndArenas;
 use tacho_tests::mysql_rewriting::{
     DENIED, LOAD, SIGNALLED, WRONG_RULES, add, end, error_of, finish, one, rewritten_count,
     rule_count, run_script, session, set, start,
@@ -23,7 +23,7 @@ fn table(root: &mut Conn) -> Vec<Row> {
 
 #[test]
 fn a_wrong_rule_says_so_in_its_row_and_the_others_are_in_force() {
-    let place = Place::new("rewrite-wrong");
+    let place = LogAndArenas::new("rewrite-wrong");
     let (server, mut root) = start(&place, &[]);
     let right = add(&mut root, "SELECT ?", None, "SELECT ? + 1");
     let open = add(&mut root, "SELECT 'without an end", None, "SELECT 1");
@@ -74,7 +74,7 @@ fn a_wrong_rule_says_so_in_its_row_and_the_others_are_in_force() {
 /// Whatever the session that calls the procedure, and whatever its ids.
 #[test]
 fn a_load_is_not_in_the_binary_log() {
-    let place = Place::new("rewrite-binlog");
+    let place = LogAndArenas::new("rewrite-binlog");
     let (server, mut root) = start(&place, &["log-bin=binlog", "server-id=7"]);
     let written = |root: &mut Conn| {
         let files: Vec<mysql::Row> = root.query("SHOW BINARY LOGS").expect("files");
@@ -121,7 +121,7 @@ fn a_load_is_not_in_the_binary_log() {
 /// The procedure reports what is missing if the recorder is.
 #[test]
 fn without_the_recorder_the_procedure_says_so() {
-    let place = Place::new("rewrite-before");
+    let place = LogAndArenas::new("rewrite-before");
     let server = place.builder().start().expect("a server");
     run_script(&server);
     let mut root = server.connect().expect("a connection");
@@ -140,7 +140,7 @@ fn without_the_recorder_the_procedure_says_so() {
 
 #[test]
 fn only_accounts_with_the_privilege_load_rules() {
-    let place = Place::new("rewrite-who");
+    let place = LogAndArenas::new("rewrite-who");
     let (mut server, mut root) = start(&place, &[]);
     set(&mut root, &[("SELECT ?", "SELECT ? + 1")]);
     for sql in [
@@ -181,7 +181,7 @@ fn only_accounts_with_the_privilege_load_rules() {
 /// A rule may prevent all accounts from loading others, except exempt ones.
 #[test]
 fn no_account_is_locked_out_permanently() {
-    let place = Place::new("rewrite-locked-out");
+    let place = LogAndArenas::new("rewrite-locked-out");
     let (server, mut root) = start(&place, &[]);
     for sql in [
         "CREATE USER rescue",

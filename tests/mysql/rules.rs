@@ -7,7 +7,7 @@ use std::thread;
 
 use mysql::ChangeUserOpts;
 use tacho_tests::client::{self, Conn, Queryable};
-use tacho_tests::mysql_place::Place;
+use tacho_tests::mysql_place::LogAndArenas;
 use tacho_tests::mysql_rewriting::end;
 use tacho_tests::mysql_server::{MySql, named, status_name};
 use tacho_tests::raw::{Answer, Raw, com};
@@ -19,7 +19,7 @@ const BLOCKED: u16 = 3164;
 const MESSAGE: &str = "The statement was blocked by a rule of the audit recorder";
 
 /// A server that records, and its administrator, who has SUPER.
-fn start(place: &Place, options: &[&str]) -> (MySql, Conn) {
+fn start(place: &LogAndArenas, options: &[&str]) -> (MySql, Conn) {
     let (server, mut root) = place.start(options);
     for sql in [
         "CREATE DATABASE d",
@@ -86,7 +86,7 @@ fn blocked(lines: &[Line]) -> Vec<(&str, &str)> {
 
 #[test]
 fn a_blocked_statement_is_not_executed_and_has_an_error() {
-    let place = Place::new("blocked");
+    let place = LogAndArenas::new("blocked");
     let (mut server, mut root) = start(&place, &[]);
     let mut app = session(&server, "app");
     let mut other = session(&server, "other");
@@ -159,7 +159,7 @@ fn a_blocked_statement_is_not_executed_and_has_an_error() {
 /// The statement of a cursor is executed by other code of the server.
 #[test]
 fn rules_hold_for_cursors_and_for_another_user() {
-    let place = Place::new("cursors");
+    let place = LogAndArenas::new("cursors");
     let (mut server, mut root) = start(&place, &[]);
     filter(&mut root, r#"{"rules": [{"user": "app", "class": "read", "action": "block"}]}"#);
     let mut raw = Raw::connect(server.socket(), "app").expect("a session");
@@ -185,7 +185,7 @@ fn rules_hold_for_cursors_and_for_another_user() {
 
 #[test]
 fn rules_hold_inside_of_stored_programs() {
-    let place = Place::new("nested");
+    let place = LogAndArenas::new("nested");
     let (mut server, mut root) = start(&place, &["loose-tacho.traces=ON"]);
     for sql in [
         "USE d",
@@ -236,7 +236,7 @@ fn rules_hold_inside_of_stored_programs() {
 
 #[test]
 fn rules_hold_for_scheduled_events_by_their_definer() {
-    let place = Place::new("event");
+    let place = LogAndArenas::new("event");
     let (mut server, mut root) = start(&place, &[]);
     filter(&mut root, r#"{"rules": [{"user": "app", "class": "dml", "action": "block"}]}"#);
     for sql in [
@@ -269,7 +269,7 @@ fn rules_hold_for_scheduled_events_by_their_definer() {
 /// an event has none.
 #[test]
 fn rules_hold_without_traces() {
-    let place = Place::new("untraced");
+    let place = LogAndArenas::new("untraced");
     let (mut server, mut root) = start(&place, &["loose-tacho.traces=OFF"]);
     root.query_drop("CREATE PROCEDURE d.p() SQL SECURITY INVOKER DELETE FROM d.t").expect("it");
     filter(
@@ -319,7 +319,7 @@ fn rules_hold_without_traces() {
 
 #[test]
 fn no_account_is_locked_out() {
-    let place = Place::new("exempt");
+    let place = LogAndArenas::new("exempt");
     let (mut server, mut root) = start(&place, &[]);
     for sql in [
         "CREATE ROLE free",
@@ -369,7 +369,7 @@ fn no_account_is_locked_out() {
 
 #[test]
 fn a_rule_may_ask_for_tables() {
-    let place = Place::new("tables");
+    let place = LogAndArenas::new("tables");
     let (mut server, mut root) = start(&place, &["loose-tacho.tables=ON"]);
     for sql in [
         "CREATE TABLE d.secret (id INT)",
@@ -422,7 +422,7 @@ fn insert(socket: &Path, user: &str, first: u64, stop: &AtomicBool) -> (u64, u64
 /// the client's answer and the log agree.
 #[test]
 fn each_is_executed_or_blocked_while_the_filter_changes() {
-    let place = Place::new("changing");
+    let place = LogAndArenas::new("changing");
     let (mut server, mut root) = start(&place, &[]);
     let stop = AtomicBool::new(false);
     let socket = server.socket().to_owned();
@@ -466,7 +466,7 @@ fn each_is_executed_or_blocked_while_the_filter_changes() {
 /// A blocked statement is in the arena before the answer, and so in the log after a crash.
 #[test]
 fn blocked_statements_survive_a_crash() {
-    let place = Place::new("crash");
+    let place = LogAndArenas::new("crash");
     let (mut server, mut root) = start(&place, &["loose-tacho.flush-interval-ms=60000"]);
     filter(
         &mut root,
@@ -495,7 +495,7 @@ fn blocked_statements_survive_a_crash() {
 /// A rule with an unsupported condition is rejected, and the previous filter stays in effect.
 #[test]
 fn wrong_rules_are_refused() {
-    let place = Place::new("wrong");
+    let place = LogAndArenas::new("wrong");
     let (mut server, mut root) = start(&place, &[]);
     filter(&mut root, r#"{"rules": [{"user": "app", "class": "dml", "action": "block"}]}"#);
     for (rules, expected) in [

@@ -1,12 +1,12 @@
 //! A server whose traces are tested, and its lines.
 
 use tacho_tests::client::{Conn, Queryable};
-use tacho_tests::mysql_place::Place;
+use tacho_tests::mysql_place::LogAndArenas;
 use tacho_tests::mysql_server::MySql;
 use tacho_tests::recorded::{self, Line};
 
 /// A server with a database `d`, and root's connection.
-pub fn start(place: &Place, options: &[&str]) -> (MySql, Conn) {
+pub fn start(place: &LogAndArenas, options: &[&str]) -> (MySql, Conn) {
     with_tables(place.start(options))
 }
 

@@ -4,7 +4,7 @@
 
 use tacho_tests::client::Queryable as _;
 use tacho_tests::hidden::Marks;
-use tacho_tests::mysql_place::Place;
+use tacho_tests::mysql_place::LogAndArenas;
 use tacho_tests::mysql_server::{install, named, wait_for_end};
 use tacho_tests::raw::Raw;
 use tacho_tests::recorded;
@@ -182,7 +182,7 @@ fn send_all(raw: &mut Raw, marks: &mut Marks) {
 
 #[test]
 fn secrets_never_reach_the_log_directory() {
-    let place = Place::new("secrets");
+    let place = LogAndArenas::new("secrets");
     let builder = place.builder().option(named("loose-tacho.arena-bytes=1M"));
     // A replica's threads are not to look for their source.
     let mut server = builder.option("skip-replica-start").start().expect("a server");

@@ -5,13 +5,13 @@ use std::collections::BTreeSet;
 use std::fs;
 
 use tacho_tests::client::{self, Conn, Queryable as _};
-use tacho_tests::mysql_place::Place;
+use tacho_tests::mysql_place::LogAndArenas;
 use tacho_tests::mysql_server::{MySql, Release, install, named, release, status_name, uninstall};
 use tacho_tests::{recorded, wait};
 
 #[test]
 fn settings_can_be_read_and_set() {
-    let place = Place::new("settings");
+    let place = LogAndArenas::new("settings");
     let (mut server, mut root) = place.start(&[]);
     let variable = |root: &mut Conn, name: &str| client::variable(root, name).expect("a variable");
     assert_eq!(variable(&mut root, &named("tacho.directory")), place.log().to_str().expect("text"));
@@ -74,7 +74,7 @@ fn settings_can_be_read_and_set() {
 
 #[test]
 fn a_filter_keeps_statements_out() {
-    let place = Place::new("filter");
+    let place = LogAndArenas::new("filter");
     let (mut server, mut root) = place.start(&[]);
     root.query_drop("CREATE USER robot").expect("an answer");
     let mut robot = client::connect(server.socket(), "robot", "").expect("a connection");
@@ -119,7 +119,7 @@ fn a_filter_keeps_statements_out() {
 /// Neither is in effect then; clearing one activates the other.
 #[test]
 fn a_start_with_two_filters_records_everything() {
-    let place = Place::new("filters");
+    let place = LogAndArenas::new("filters");
     let mut server = place
         .builder()
         .option(named(r#"loose-tacho.filter={"rules": [{"db": "d", "action": "skip"}]}"#))
@@ -143,7 +143,7 @@ fn a_start_with_two_filters_records_everything() {
 
 #[test]
 fn the_recipients_of_closed_files_are_checked_and_reported() {
-    let place = Place::new("recipients");
+    let place = LogAndArenas::new("recipients");
     let (mut server, mut root) = place.start(&[]);
     let variable = named("tacho.encryption_recipients_file");
     let file = place.path().join("recipients").display().to_string();
@@ -183,7 +183,7 @@ type Text = (&'static str, String, String);
 
 const SKIPS_ROBOT: &str = r#"{"rules": [{"user": "robot", "action": "skip"}]}"#;
 
-fn texts(place: &Place, server: &MySql) -> [Text; 5] {
+fn texts(place: &LogAndArenas, server: &MySql) -> [Text; 5] {
     let absolute = |name: &str| server.data_directory().join(name).display().to_string();
     let same = |text: &str| (text.to_owned(), text.to_owned());
     let text = |name, (given, shown)| (name, given, shown);
@@ -240,7 +240,7 @@ fn assert_shown(server: &MySql, expected: &[Text], when: &str) {
 }
 
 /// The texts are persisted by now.
-fn assert_texts_stay(place: &Place, mut server: MySql, expected: &[Text; 5]) {
+fn assert_texts_stay(place: &LogAndArenas, mut server: MySql, expected: &[Text; 5]) {
     for _ in 0..2 {
         install_again(&server);
         assert_shown(&server, expected, "installed again");
@@ -281,7 +281,7 @@ fn bare() -> MySql {
 
 #[test]
 fn persisted_texts_are_those_that_were_given() {
-    let place = Place::new("persisted");
+    let place = LogAndArenas::new("persisted");
     let server = bare();
     let texts = texts(&place, &server);
     one(&server, install());
@@ -320,7 +320,7 @@ mod v97 {
 
     #[test]
     fn texts_persisted_by_install_are_those_that_were_given() {
-        let place = Place::new("install-persist");
+        let place = LogAndArenas::new("install-persist");
         let server = bare();
         let texts = texts(&place, &server);
         let set = texts.clone().map(|(name, given, _)| format!("PERSIST {name} = '{given}'"));
@@ -332,7 +332,7 @@ mod v97 {
     /// A wrong filter is displayed, too, so that its error can be found.
     #[test]
     fn texts_given_with_install_outlive_it() {
-        let place = Place::new("install-set");
+        let place = LogAndArenas::new("install-set");
         let mut server = bare();
         let mut texts = texts(&place, &server);
         let wrong = r#"{"rules": 1}"#.to_owned();

@@ -2,7 +2,7 @@
 //! kind of statement and connection. `scripts/test-release.sh` runs them with each.
 
 use tacho_tests::client::{self, Conn, Queryable};
-use tacho_tests::mysql_place::Place;
+use tacho_tests::mysql_place::LogAndArenas;
 use tacho_tests::mysql_server::{Release, conn_id, release, wait_for_end};
 use tacho_tests::recorded::{self, Line};
 
@@ -23,7 +23,7 @@ fn answers(conn: &mut Conn, sql: &str) -> (usize, Option<u16>) {
 
 #[test]
 fn each_kind_of_statement_has_its_line() {
-    let place = Place::new("kinds");
+    let place = LogAndArenas::new("kinds");
     let (mut server, mut root) = place.start(&[]);
     root.query_drop("CREATE DATABASE d").expect("an answer");
     let mut conn = client::connect(server.socket(), "root", "d").expect("a connection");
@@ -107,7 +107,7 @@ const EXPECTED: &[&str] = &[
 /// Rules depend on it, so it must not be possible to hide it.
 #[test]
 fn the_database_is_right_wherever_it_changes() {
-    let place = Place::new("database");
+    let place = LogAndArenas::new("database");
     let (mut server, mut root) = place.start(&[]);
     for sql in ["CREATE DATABASE d", "CREATE DATABASE e", "CREATE DATABASE f"] {
         root.query_drop(sql).expect("an answer");
@@ -148,7 +148,7 @@ fn the_database_is_right_wherever_it_changes() {
 /// The server tries its execution twice, and reports both.
 #[test]
 fn a_statement_that_must_be_prepared_again_has_one_line() {
-    let place = Place::new("anew");
+    let place = LogAndArenas::new("anew");
     let (mut server, mut root) = place.start(&[]);
     root.query_drop("CREATE DATABASE d").expect("an answer");
     root.query_drop("CREATE TABLE d.t (id INT PRIMARY KEY)").expect("an answer");
@@ -171,7 +171,7 @@ fn a_statement_that_must_be_prepared_again_has_one_line() {
 
 #[test]
 fn connections_are_recorded() {
-    let place = Place::new("connections");
+    let place = LogAndArenas::new("connections");
     let (mut server, mut root) = place.start(&[]);
     root.query_drop("CREATE USER visitor").expect("an answer");
     let mut conn = client::connect(server.socket(), "visitor", "").expect("a connection");

@@ -6,7 +6,7 @@ use std::thread;
 
 use crate::scene::{start, with_sql, with_tables};
 use tacho_tests::client::{self, Conn, Queryable};
-use tacho_tests::mysql_place::{self, Place};
+use tacho_tests::mysql_place::{self, LogAndArenas};
 use tacho_tests::mysql_server::{Release, conn_id, named, release, wait_for_end};
 use tacho_tests::recorded::{self, Line};
 use tacho_tests::wait;
@@ -73,7 +73,7 @@ fn in_log(line: &Line) -> Seen {
 
 #[test]
 fn figures_and_errors_are_those_of_the_performance_schema() {
-    let place = Place::new("figures");
+    let place = LogAndArenas::new("figures");
     let (mut server, mut root) = start(&place, &[]);
     let mut conn = client::connect(server.socket(), "root", "d").expect("a connection");
     let id = conn_id(&mut conn);
@@ -129,7 +129,7 @@ fn switch(root: &mut Conn, value: &str) {
 
 #[test]
 fn without_traces_every_statement_has_its_line_still() {
-    let place = Place::new("switched");
+    let place = LogAndArenas::new("switched");
     let (mut server, mut root) = start(&place, &[]);
     root.query_drop("CREATE PROCEDURE d.p() INSERT INTO seen VALUES (1)").expect("an answer");
     let mut conn = client::connect(server.socket(), "root", "d").expect("a connection");
@@ -167,7 +167,7 @@ fn without_traces_every_statement_has_its_line_still() {
 
 #[test]
 fn without_the_performance_schema_there_are_no_traces() {
-    let place = Place::new("no-pfs");
+    let place = LogAndArenas::new("no-pfs");
     let (mut server, mut root) = start(&place, &["performance-schema=OFF"]);
     root.query_drop("UPDATE d.t SET v = 'x'").expect("an answer");
     root.query_drop("SELECT missing").expect_err("an error");
@@ -186,7 +186,7 @@ fn without_the_performance_schema_there_are_no_traces() {
 
 #[test]
 fn tables_are_with_their_statement() {
-    let place = Place::new("tables");
+    let place = LogAndArenas::new("tables");
     let (mut server, mut root) = start(&place, &[&named("loose-tacho.tables=ON")]);
     root.query_drop("CREATE VIEW d.w AS SELECT id FROM d.t").expect("an answer");
     let statements = [
@@ -220,7 +220,7 @@ fn tables_are_with_their_statement() {
 
 #[test]
 fn statements_within_a_skipped_statement_are_skipped() {
-    let place = Place::new("skipped");
+    let place = LogAndArenas::new("skipped");
     let (mut server, mut root) = start(&place, &[]);
     for sql in [
         "CREATE PROCEDURE d.p() BEGIN DO 'in p'; PREPARE s FROM 'DO 7'; EXECUTE s; END",
@@ -254,7 +254,7 @@ mod v97 {
     #[test]
     fn another_taker_of_traces_costs_no_line() {
         const TELEMETRY: &str = "COMPONENT 'file://component_telemetry'";
-        let place = Place::new("taker");
+        let place = LogAndArenas::new("taker");
         let builder = place.builder().library("component_telemetry.so");
         let (mut server, mut root) = with_tables(mysql_place::start(builder));
         let mut conn = client::connect(server.socket(), "root", "d").expect("a connection");
@@ -297,7 +297,7 @@ mod v97 {
     fn sessions_of_a_thread_pool_are_recorded_exactly_once() {
         const SESSIONS: usize = 24;
         const ROUNDS: usize = 50;
-        let place = Place::new("pool");
+        let place = LogAndArenas::new("pool");
         let builder = place.builder().library("thread_pool.so");
         let builder = builder.option("plugin-load-add=thread_pool.so").option("thread-pool-size=2");
         let (mut server, mut root) = with_tables(mysql_place::start(builder));

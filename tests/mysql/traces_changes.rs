@@ -3,7 +3,7 @@
 //! `scripts/test-release.sh` runs it.
 
 use tacho_tests::client::{self, Queryable};
-use tacho_tests::mysql_place::Place;
+use tacho_tests::mysql_place::LogAndArenas;
 use tacho_tests::mysql_rewriting;
 use tacho_tests::mysql_server::{Release, conn_id, install, named, release, wait_for_end};
 use tacho_tests::recorded;
@@ -47,7 +47,7 @@ const STATEMENTS: [&str; 21] = [
 
 /// The lines of one server that executes `STATEMENTS`, as (brief, line).
 fn lines(traces: &str) -> Vec<(String, recorded::Line)> {
-    let place = Place::new(&format!("traces-{traces}"));
+    let place = LogAndArenas::new(&format!("traces-{traces}"));
     let mut server = place.builder().option(option(traces)).start().expect("a server");
     let mut root = server.connect().expect("a connection");
     root.query_drop(install()).expect("installing");
@@ -127,7 +127,7 @@ fn only_a_select_has_less() {
 /// Its trace was declined, and the next one does not come: there must be no wait for it.
 #[test]
 fn a_session_that_is_not_traced_any_more_has_its_lines_at_once() {
-    let place = Place::new("traces-left");
+    let place = LogAndArenas::new("traces-left");
     let mut server = place.builder().option(option("CHANGES")).start().expect("a server");
     let mut root = server.connect().expect("a connection");
     root.query_drop(install()).expect("installing");
@@ -151,7 +151,7 @@ fn a_session_that_is_not_traced_any_more_has_its_lines_at_once() {
 /// The executed text counts.
 #[test]
 fn a_select_that_is_rewritten_to_a_change_is_traced() {
-    let place = Place::new("traces-rewritten");
+    let place = LogAndArenas::new("traces-rewritten");
     let (mut server, mut root) = mysql_rewriting::start(&place, &[&option("CHANGES")]);
     let change = "INSERT INTO d.t VALUES (?, 'new')";
     mysql_rewriting::set(&mut root, &[("SELECT note FROM d.t WHERE id = ?", change)]);

@@ -3,13 +3,13 @@
 //! `scripts/test-release.sh` runs it with each.
 
 use tacho_tests::client::Queryable;
-use tacho_tests::mysql_place::Place;
+use tacho_tests::mysql_place::LogAndArenas;
 use tacho_tests::mysql_server::{Release, release};
 use tacho_tests::recorded::{self, Line};
 
 #[test]
 fn a_server_that_upgrades_its_tables_records_from_its_start() {
-    let place = Place::new("upgrade");
+    let place = LogAndArenas::new("upgrade");
     let (mut server, mut root) = place.start(&[]);
     root.query_drop("DO 'before'").expect("an answer");
     drop(root);

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use tacho_tests::client::{Conn, Queryable};
-use tacho_tests::mysql_place::Place;
+use tacho_tests::mysql_place::LogAndArenas;
 use tacho_tests::mysql_rewriting::{self, rewritten};
 use tacho_tests::mysql_server::{self, MySql, Release, named, release, status_name};
 use tacho_tests::recorded::{self, Line};
@@ -91,7 +91,7 @@ impl XClient {
 }
 
 /// A server with the X protocol and the table of rules, a user `app`, and where it listens.
-fn start(place: &Place) -> (MySql, Conn, PathBuf) {
+fn start(place: &LogAndArenas) -> (MySql, Conn, PathBuf) {
     let socket = place.path().join("x.sock");
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
@@ -113,7 +113,7 @@ fn start(place: &Place) -> (MySql, Conn, PathBuf) {
 
 /// Stops the server when the session has ended, and returns the statements of `app`, except those
 /// that the server makes it execute at login.
-fn end(mut server: MySql, mut root: Conn, place: &Place, client: XClient) -> Vec<Line> {
+fn end(mut server: MySql, mut root: Conn, place: &LogAndArenas, client: XClient) -> Vec<Line> {
     drop(client);
     // A session of the X protocol that waits for its client does not block signals: the SIGTERM
     // that should stop the server would kill it (docs/specs/mysql-events.md).
@@ -135,7 +135,7 @@ fn end(mut server: MySql, mut root: Conn, place: &Place, client: XClient) -> Vec
 
 #[test]
 fn sessions_of_the_x_protocol_are_recorded() {
-    let place = Place::new("x");
+    let place = LogAndArenas::new("x");
     let (server, mut root, socket) = start(&place);
     let mut app = XClient::connect(&socket, "app");
     assert_eq!(app.query("DO 'over X'"), 0);
@@ -162,7 +162,7 @@ fn sessions_of_the_x_protocol_are_recorded() {
 
 #[test]
 fn prepared_statements_and_rows_over_the_x_protocol_are_recorded() {
-    let place = Place::new("xcrud");
+    let place = LogAndArenas::new("xcrud");
     let (server, mut root, socket) = start(&place);
     let mut app = XClient::connect(&socket, "app");
     // Of the kinds of messages that can be prepared, the one with SQL, with a parameter.
@@ -201,7 +201,7 @@ fn prepared_statements_and_rows_over_the_x_protocol_are_recorded() {
 
 #[test]
 fn a_rule_rewrites_statements_of_the_x_protocol() {
-    let place = Place::new("xrewrite");
+    let place = LogAndArenas::new("xrewrite");
     let (server, mut root, socket) = start(&place);
     mysql_rewriting::set(
         &mut root,

@@ -11,9 +11,9 @@ use crate::recorded::{self, Line};
 /// Log and arenas of one test, which are removed when it has passed. Create it before the server
 /// that records there, so that it is dropped after it.
 #[derive(Debug)]
-pub struct Place(PathBuf);
+pub struct LogAndArenas(PathBuf);
 
-impl Place {
+impl LogAndArenas {
     /// The folder.
     #[must_use]
     pub fn path(&self) -> &Path {
@@ -87,7 +87,7 @@ pub fn start(builder: Builder) -> (MySql, Conn) {
     (server, root)
 }
 
-impl Drop for Place {
+impl Drop for LogAndArenas {
     /// # Panics
     /// It cannot be removed although the test has passed so far.
     fn drop(&mut self) {

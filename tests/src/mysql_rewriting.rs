@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use mysql::prelude::{FromRow, FromValue};
 
 use crate::client::{self, Conn, Queryable as _};
-use crate::mysql_place::Place;
+use crate::mysql_place::LogAndArenas;
 use crate::mysql_server::{MySql, install, installation, status_name};
 use crate::recorded::{self, Line};
 use crate::source_root;
@@ -27,7 +27,7 @@ pub const LOAD: &str = "CALL tacho.load_rewrite_rules()";
 ///
 /// # Panics
 /// It does not come up.
-pub fn start(place: &Place, options: &[&str]) -> (MySql, Conn) {
+pub fn start(place: &LogAndArenas, options: &[&str]) -> (MySql, Conn) {
     let builder = options.iter().fold(place.builder(), |builder, option| builder.option(option));
     let server = builder.start().expect("a server");
     let root = prepare(&server);
@@ -200,11 +200,11 @@ pub fn rule_count(root: &mut Conn) -> u64 {
 ///
 /// # Panics
 /// It complains, or the log cannot be read.
-pub fn end(server: &mut MySql, place: &Place) -> Vec<Line> {
+pub fn end(server: &mut MySql, place: &LogAndArenas) -> Vec<Line> {
     end_but(server, place, &[])
 }
 
-fn end_but(server: &mut MySql, place: &Place, allowed: &[&str]) -> Vec<Line> {
+fn end_but(server: &mut MySql, place: &LogAndArenas, allowed: &[&str]) -> Vec<Line> {
     let lines = place.end(server);
     server.assert_clean_log(allowed);
     lines
@@ -214,6 +214,6 @@ fn end_but(server: &mut MySql, place: &Place, allowed: &[&str]) -> Vec<Line> {
 ///
 /// # Panics
 /// It complains of anything that is not `allowed`, or the log cannot be read.
-pub fn finish(mut server: MySql, place: &Place, allowed: &[&str]) {
+pub fn finish(mut server: MySql, place: &LogAndArenas, allowed: &[&str]) {
     end_but(&mut server, place, allowed);
 }

@@ -29,13 +29,13 @@ pub enum Fault {
 }
 
 #[derive(Debug)]
-struct State {
+struct ProxyState {
     hub: SocketAddr,
     fault: Mutex<Fault>,
     faults: AtomicU64,
 }
 
-impl State {
+impl ProxyState {
     fn fault(&self) -> Fault {
         *self.fault.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -49,7 +49,7 @@ impl State {
 #[derive(Debug)]
 pub struct Proxy {
     address: SocketAddr,
-    state: Arc<State>,
+    state: Arc<ProxyState>,
 }
 
 impl Proxy {
@@ -61,7 +61,7 @@ impl Proxy {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
         let address = listener.local_addr()?;
         let fault = Mutex::new(Fault::None);
-        let state = Arc::new(State { hub, fault, faults: AtomicU64::new(0) });
+        let state = Arc::new(ProxyState { hub, fault, faults: AtomicU64::new(0) });
         let shared = Arc::clone(&state);
         thread::spawn(move || {
             for client in listener.incoming().flatten() {
@@ -89,7 +89,7 @@ impl Proxy {
 }
 
 /// Forwards both directions until one ends.
-fn serve(client: &TcpStream, state: &State) {
+fn serve(client: &TcpStream, state: &ProxyState) {
     // A hub that is down is a connection that is cut.
     let Ok(hub) = TcpStream::connect(state.hub) else { return };
     thread::scope(|scope| {
@@ -110,7 +110,7 @@ fn cut(client: &TcpStream, hub: &TcpStream) {
     }
 }
 
-fn requests(mut client: &TcpStream, mut hub: &TcpStream, state: &State) -> io::Result<()> {
+fn requests(mut client: &TcpStream, mut hub: &TcpStream, state: &ProxyState) -> io::Result<()> {
     let mut part = vec![0; PART_BYTES];
     let mut sent: u64 = 0;
     loop {
@@ -138,7 +138,7 @@ fn requests(mut client: &TcpStream, mut hub: &TcpStream, state: &State) -> io::R
     }
 }
 
-fn answers(mut hub: &TcpStream, mut client: &TcpStream, state: &State) -> io::Result<()> {
+fn answers(mut hub: &TcpStream, mut client: &TcpStream, state: &ProxyState) -> io::Result<()> {
     let mut part = vec![0; PART_BYTES];
     loop {
         let count = hub.read(&mut part)?;

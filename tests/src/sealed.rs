@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use tacho_chain::key::VerifierKey;
-use tacho_chain::verify::{self, Options, Report, State};
+use tacho_chain::verify::{self, LogState, Options, Report};
 use tacho_logdir::read::content::Identities;
 use tacho_logdir::read::directory::RealDirectory;
 
@@ -23,7 +23,7 @@ pub fn check(log: &Path, key: &VerifierKey) -> Report {
 /// # Panics
 /// It differs; the findings say why.
 #[track_caller]
-pub fn assert_state(report: &Report, state: State) {
+pub fn assert_state(report: &Report, state: LogState) {
     let findings: Vec<String> = report.findings.iter().map(ToString::to_string).collect();
     assert_eq!(report.state(), state, "{findings:#?}");
 }

@@ -20,7 +20,7 @@ use tacho_probe::{
     CompiledRules, Probe, RewriteFacts, RewriteServer, Rewritten, tacho_probe_may_rewrite,
     tacho_probe_rewrite,
 };
-use tacho_rewrite::compile::{Compiler, Source};
+use tacho_rewrite::compile::{Compiler, RuleSource};
 use tacho_ring::codec::Bytes;
 
 /// Statements that are counted.
@@ -91,7 +91,7 @@ fn probe() -> Probe {
     let mut compiler = Compiler::default();
     for number in 0..RULES {
         let pattern = format!("SELECT c FROM other{number} WHERE id=?");
-        let source = Source {
+        let source = RuleSource {
             id: number as u64,
             pattern: pattern.as_bytes(),
             database: None,

@@ -15,7 +15,7 @@ pub use tally::{Counts, Server};
 use crate::flows::{Budget, Flows};
 use crate::link::Segment;
 use crate::packets::{self, Taker, WAIT, now_us};
-use crate::source::live::{Binding, Change, LiveError, Ring, Source, ports_of};
+use crate::source::live::{Binding, Change, LiveError, LiveSource, Ring, ports_of};
 use tacho_uprobes::{UprobeError, Uprobes};
 use tally::Tally;
 
@@ -147,7 +147,7 @@ impl Check {
     /// See [`LiveError`].
     pub fn open(self) -> Result<Open, LiveError> {
         let Check { interface, servers, ring_bytes, budget } = self;
-        let source = Source { interface: &interface, servers: &servers, ring_bytes };
+        let source = LiveSource { interface: &interface, servers: &servers, ring_bytes };
         let (ring, binding) = source.open_one()?;
         let flows = Flows::new(servers, budget);
         let (tally, findings) = (Tally::default(), Findings::default());

@@ -30,7 +30,7 @@ use crate::flows::{Budget, Figures, Flows};
 use crate::metrics::Metrics;
 use crate::packets::now_us;
 use crate::recording::Recording;
-use crate::source::live::{Binding, LiveError, Ring, Source, ports_of};
+use crate::source::live::{Binding, LiveError, LiveSource, Ring, ports_of};
 use crate::source::share::Share;
 use crate::spool::Spool;
 use together::Together;
@@ -128,7 +128,7 @@ impl Capture {
         let decryptions = self.tls_process.map(attach).transpose()?.unwrap_or_default();
         self.budget.each.reads_tls = !decryptions.is_empty();
         let Capture { interface, servers, ring_bytes, .. } = &self;
-        let source = Source { interface, servers, ring_bytes: *ring_bytes };
+        let source = LiveSource { interface, servers, ring_bytes: *ring_bytes };
         let (rings, binding) = source.open(&shares)?;
         Ok(Open { capture: self, rings, binding, decryptions, opened_us: now_us() })
     }

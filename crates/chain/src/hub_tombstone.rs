@@ -3,7 +3,7 @@
 use crate::entry::{Fields, NotAnEntry, file_name};
 use crate::hash::Hash;
 use crate::key::is_origin;
-use crate::verify::State;
+use crate::verify::LogState;
 
 /// First line of such a tombstone.
 pub const HUB_REMOVED_HEAD: &str = "tachograph-hub-removed-v1";
@@ -45,7 +45,7 @@ pub struct HubTombstone {
     /// Its sidecar.
     pub sidecar: RemovedPart,
     /// What the hub's verification had found in it; none: it had not verified it.
-    pub state: Option<State>,
+    pub state: Option<LogState>,
     /// The retention, days.
     pub days: u64,
     /// When it was removed, seconds since 1970-01-01 UTC.
@@ -79,7 +79,7 @@ impl HubTombstone {
             Some((log, chain)) => (log.as_str(), chain.to_base64()),
             None => ("-", "-".to_owned()),
         };
-        let state = self.state.map_or(UNVERIFIED, State::word);
+        let state = self.state.map_or(UNVERIFIED, LogState::word);
         format!(
             "{HUB_REMOVED_HEAD}\nserver {server}\ngeneration {generation}\nlog {log}\nfile {file}\n\
              first {first_seq}\nlast {last_seq}\nlines {lines}\nnewest {newest_us}\nchain {chain}\n\
@@ -124,7 +124,7 @@ impl HubTombstone {
                 sidecar: RemovedPart::parse(fields.take("sidecar")?)?,
                 state: match fields.take("state")? {
                     UNVERIFIED => None,
-                    word => Some(State::of_word(word)?),
+                    word => Some(LogState::of_word(word)?),
                 },
                 days: fields.number("days")?,
                 time_s: fields.take("time")?.parse().ok()?,
@@ -159,7 +159,7 @@ mod tests {
             seal: Some(("tachograph/0123456789abcdef".to_owned(), Hash::of(b"x"))),
             log: part,
             sidecar: part,
-            state: Some(State::Recovered),
+            state: Some(LogState::Recovered),
             days: 183,
             time_s: 1_795_230_185,
             previous: Hash::ZERO,

@@ -7,12 +7,12 @@ mod support;
 use std::cell::{Cell, RefCell};
 use std::io::{self, Read};
 
-use support::{Dir, Recorder, assert_state, line, log, sealed, sidecar, stem};
+use support::{Dir, TestRecorder, assert_state, line, log, sealed, sidecar, stem};
 use tacho_chain::entry::{Frame, RemovalReason};
 use tacho_chain::hash::Hash;
 use tacho_chain::key::SecretKey;
 use tacho_chain::note;
-use tacho_chain::verify::{Directory, Follower, GrowingDirectory, Options, State};
+use tacho_chain::verify::{Directory, Follower, GrowingDirectory, LogState, Options};
 
 /// Counts the bytes that are read.
 struct Counting {
@@ -53,7 +53,7 @@ impl GrowingDirectory for Counting {
 }
 
 impl Counting {
-    fn of(recorder: &Recorder) -> (Self, Follower) {
+    fn of(recorder: &TestRecorder) -> (Self, Follower) {
         let options = Options { keys: vec![recorder.root.clone()], ..Default::default() };
         let dir = Self { dir: RefCell::new(recorder.dir.clone()), bytes: Cell::new(0) };
         (dir, Follower::new(options))
@@ -72,8 +72,8 @@ impl Counting {
 }
 
 /// A log of three files that is stopped, whose second file is large.
-fn large() -> Recorder {
-    let mut recorder = Recorder::new(1);
+fn large() -> TestRecorder {
+    let mut recorder = TestRecorder::new(1);
     recorder.lines(3);
     recorder.rotate();
     recorder.lines(10_000);
@@ -95,7 +95,7 @@ fn a_change_of_an_older_file_reads_nothing_before_a_restart() {
     let (_, bytes) = dir.read_by(|dir| follower.report(dir).unwrap());
     assert!(bytes < 10_000, "{bytes}");
     follower.restart();
-    assert_state(&follower.report(&dir).unwrap(), State::Modified);
+    assert_state(&follower.report(&dir).unwrap(), LogState::Modified);
 }
 
 /// Tombstones whose signatures are by a key of no log.
@@ -146,7 +146,7 @@ fn only_so_many_tombstones_are_kept() {
 
 #[test]
 fn lines_without_a_seal_are_counted_once_and_in_steps() {
-    let mut recorder = Recorder::new(1);
+    let mut recorder = TestRecorder::new(1);
     recorder.lines(1);
     let (dir, mut follower) = Counting::of(&recorder);
     let unsealed: String = (2..=10_000).map(line).collect();
@@ -186,7 +186,7 @@ fn lines_without_a_seal_are_counted_once_and_in_steps() {
 
 #[test]
 fn a_frame_does_not_wait_for_ever() {
-    let mut recorder = Recorder::new(1);
+    let mut recorder = TestRecorder::new(1);
     recorder.lines(1);
     let (dir, mut follower) = Counting::of(&recorder);
     let frame = Frame {
@@ -202,7 +202,7 @@ fn a_frame_does_not_wait_for_ever() {
     let before = follower.report(&dir).unwrap();
     let (after, bytes) = dir.read_by(|dir| follower.report(dir).unwrap());
     assert!(bytes < 100_000, "{bytes}");
-    assert_eq!((before.state(), after.state()), (State::Modified, State::Modified));
+    assert_eq!((before.state(), after.state()), (LogState::Modified, LogState::Modified));
     // Its lines come after all.
     dir.append(&log(1), &line(2));
     assert!(follower.advance(&dir).unwrap(), "{}", stem(1));

@@ -11,7 +11,7 @@ use tacho_chain::hub_tombstone::{HubTombstone, RemovedPart};
 use tacho_chain::key::{SecretKey, VerifierKey};
 use tacho_chain::note;
 use tacho_chain::sidecar::{Entries, Meaning};
-use tacho_chain::verify::{self, Follower, Options, Report, State};
+use tacho_chain::verify::{self, Follower, LogState, Options, Report};
 
 fn hub() -> SecretKey {
     SecretKey::from_bytes(&[9; 32])
@@ -47,7 +47,7 @@ fn tombstone(dir: &Dir, number: u32, previous: Hash) -> (Vec<u8>, HubTombstone) 
         seal: Some((epoch.root.origin().to_owned(), hash)),
         log: part(lines),
         sidecar: part(chain),
-        state: Some(State::Ok),
+        state: Some(LogState::Ok),
         days: 183,
         time_s: 1_000,
         previous,
@@ -90,7 +90,7 @@ fn what_is_left_continues_what_the_hub_has_removed() {
         let numbers: Vec<u32> = (1..=count).collect();
         remove(&mut dir, &numbers, |_| {});
         let report = check(&dir, &recorder.root);
-        assert_state(&report, State::Ok);
+        assert_state(&report, LogState::Ok);
         let counts = (report.removed_by_hub, report.removed_files, report.files);
         assert_eq!(counts, (count.into(), count.into(), 3 - u64::from(count)));
         assert_eq!(report.last_seq, 18);
@@ -99,15 +99,15 @@ fn what_is_left_continues_what_the_hub_has_removed() {
 
 #[test]
 fn what_the_hub_had_found_is_not_forgotten_with_the_file() {
-    for state in State::ALL {
+    for state in LogState::ALL {
         let recorder = sealed();
         let mut dir = recorder.dir.clone();
         remove(&mut dir, &[1, 2], |it| {
-            it.state = Some(if it.file == log(2) { state } else { State::Ok });
+            it.state = Some(if it.file == log(2) { state } else { LogState::Ok });
         });
         let report = check(&dir, &recorder.root);
-        if state < State::BrokenChain {
-            assert_state(&report, State::Ok);
+        if state < LogState::BrokenChain {
+            assert_state(&report, LogState::Ok);
             continue;
         }
         assert_state(&report, state);
@@ -117,7 +117,7 @@ fn what_the_hub_had_found_is_not_forgotten_with_the_file() {
         // Of an unknown hub nothing is believed.
         let options = options(&recorder.root, &[]);
         let report = verify::verify(&dir, &options, &mut |_| {}).unwrap();
-        assert_state(&report, State::Gap);
+        assert_state(&report, LogState::Gap);
     }
 }
 
@@ -131,12 +131,12 @@ fn what_was_found_in_a_removed_file_is_said_once() {
     let mut follower = Follower::new(options(&recorder.root, &[hub().root()]));
     assert!(!follower.advance(&dir).unwrap());
     let before = follower.report(&dir).unwrap();
-    assert_state(&before, State::Modified);
-    remove(&mut dir, &[1], |it| it.state = Some(State::Modified));
+    assert_state(&before, LogState::Modified);
+    remove(&mut dir, &[1], |it| it.state = Some(LogState::Modified));
     assert!(!follower.advance(&dir).unwrap());
     let after = follower.report(&dir).unwrap();
     assert_eq!(after.findings, before.findings);
-    assert_state(&check(&dir, &recorder.root), State::Modified);
+    assert_state(&check(&dir, &recorder.root), LogState::Modified);
 }
 
 /// A hub removes files for years, and no other program writes its tombstones.
@@ -147,7 +147,7 @@ fn the_limit_for_tombstones_of_the_recorder_is_not_that_of_the_hub() {
     remove(&mut dir, &[1, 2], |_| {});
     let mut follower = Follower::new(options(&recorder.root, &[hub().root()]));
     follower.keep_tombstones(1);
-    assert_state(&follower.report(&dir).unwrap(), State::Ok);
+    assert_state(&follower.report(&dir).unwrap(), LogState::Ok);
 }
 
 #[test]
@@ -158,7 +158,7 @@ fn without_the_key_of_the_hub_the_files_are_missing() {
     for hubs in [vec![], vec![recorder.root.clone()]] {
         let options = options(&recorder.root, &hubs);
         let report = verify::verify(&dir, &options, &mut |_| {}).unwrap();
-        assert_state(&report, State::Gap);
+        assert_state(&report, LogState::Gap);
         assert_eq!(report.findings.len(), 1);
         assert_eq!(report.findings[0].seqs, Some((1, 12)));
     }
@@ -177,7 +177,7 @@ fn a_file_that_the_recorder_has_removed_too_needs_no_key_of_a_hub() {
         dir.0.insert(name.clone(), recorder.dir.0[&name].clone());
     }
     let report = verify::verify(&dir, &options(&recorder.root, &[]), &mut |_| {}).unwrap();
-    assert_state(&report, State::Ok);
+    assert_state(&report, LogState::Ok);
     assert_eq!((report.removed_files, report.removed_by_hub), (1, 0));
 }
 
@@ -191,7 +191,7 @@ fn a_hub_cannot_state_another_end_of_a_file() {
         let recorder = sealed();
         let mut dir = recorder.dir.clone();
         remove(&mut dir, &[1], change);
-        assert_state(&check(&dir, &recorder.root), State::Modified);
+        assert_state(&check(&dir, &recorder.root), LogState::Modified);
     }
 }
 
@@ -204,12 +204,12 @@ fn a_list_that_was_changed_is_noticed() {
     let second = text.rfind("tachograph-epoch-v1").unwrap();
     // The first tombstone, then the second; the order; a removed file in the middle; a torn end.
     for (list, state) in [
-        (text[second..].to_owned(), State::Modified),
-        (text[..second].to_owned(), State::Gap),
-        (format!("{}{}", &text[second..], &text[..second]), State::Modified),
-        (text.replace("state ok", "state lost"), State::Gap),
-        (format!("{text}tachograph-hub"), State::UnsignedTail),
-        (format!("{text}{}", &text[second..]), State::Modified),
+        (text[second..].to_owned(), LogState::Modified),
+        (text[..second].to_owned(), LogState::Gap),
+        (format!("{}{}", &text[second..], &text[..second]), LogState::Modified),
+        (text.replace("state ok", "state lost"), LogState::Gap),
+        (format!("{text}tachograph-hub"), LogState::UnsignedTail),
+        (format!("{text}{}", &text[second..]), LogState::Modified),
     ] {
         let mut dir = whole.clone();
         *dir.file(HUB_REMOVED_FILE) = list.clone().into_bytes();
@@ -219,7 +219,7 @@ fn a_list_that_was_changed_is_noticed() {
     let mut dir = recorder.dir.clone();
     remove(&mut dir, &[2], |_| {});
     let report = check(&dir, &recorder.root);
-    assert_state(&report, State::Gap);
+    assert_state(&report, LogState::Gap);
     assert!(report.findings[0].text.contains("older files were kept"), "{:?}", report.findings);
 }
 
@@ -230,10 +230,10 @@ fn a_file_that_is_still_there_is_read() {
     remove(&mut dir, &[1], |_| {});
     dir.0.extend(recorder.dir.0.clone());
     let report = check(&dir, &recorder.root);
-    assert_state(&report, State::Ok);
+    assert_state(&report, LogState::Ok);
     assert_eq!((report.files, report.removed_by_hub), (3, 0));
     dir.file(&log(1)).truncate(3);
-    assert!(check(&dir, &recorder.root).state() >= State::Truncated);
+    assert!(check(&dir, &recorder.root).state() >= LogState::Truncated);
 }
 
 #[test]
@@ -257,7 +257,7 @@ fn a_follower_counts_what_is_removed_while_it_follows() {
     for mut follower in [follower, at_once] {
         assert!(!follower.advance(&removed).unwrap(), "nothing has to be read again");
         for report in [follower.report(&removed).unwrap(), verified.clone()] {
-            assert_state(&report, State::Ok);
+            assert_state(&report, LogState::Ok);
             assert_eq!((report.lines, report.files, report.removed_by_hub), (6, 1, 2));
         }
     }

@@ -5,9 +5,9 @@
 #[allow(dead_code)]
 mod support;
 
-use support::{Dir, Recorder, assert_state, log, sealed, sidecar, stem};
+use support::{Dir, TestRecorder, assert_state, log, sealed, sidecar, stem};
 use tacho_chain::entry::RemovalReason;
-use tacho_chain::verify::{self, Options, State};
+use tacho_chain::verify::{self, LogState, Options};
 
 /// Retention and compression continue while the log is read.
 #[test]
@@ -45,7 +45,7 @@ fn files_removed_during_the_verification_are_looked_up_again() {
             let dir = Changing { dirs, trigger: trigger.clone(), is_changed: false.into() };
             let options = Options { keys: vec![root.clone()], ..Default::default() };
             let report = verify::verify(&dir, &options, &mut |_| {}).expect("reads");
-            assert_state(&report, State::Ok);
+            assert_state(&report, LogState::Ok);
             assert!(report.removed_files <= gone && dir.is_changed.get(), "{trigger}");
         }
     }
@@ -56,7 +56,7 @@ fn files_removed_during_the_verification_are_looked_up_again() {
     let dir = Changing { dirs, trigger: sidecar(2), is_changed: false.into() };
     let options = Options { keys: vec![root], ..Default::default() };
     let report = verify::verify(&dir, &options, &mut |_| {}).expect("reads");
-    assert_state(&report, State::Gap);
+    assert_state(&report, LogState::Gap);
 }
 
 /// A reading of a directory may lack entries that are made meanwhile, and have newer ones.
@@ -84,7 +84,7 @@ fn files_made_while_the_directory_is_read_are_found() {
         let dir = Late { dir: recorder.dir.clone(), missed: missed.clone(), reads: 0.into() };
         let options = Options { keys: vec![recorder.root.clone()], ..Default::default() };
         let report = verify::verify(&dir, &options, &mut |_| {}).expect("reads");
-        assert_eq!(report.state(), State::Ok, "{missed}: {report:?}");
+        assert_eq!(report.state(), LogState::Ok, "{missed}: {report:?}");
     }
 }
 
@@ -122,7 +122,7 @@ fn sidecars_that_follow_a_moment_later_are_found() {
         let dir = Batch { before, after: after.clone(), lists: 0.into() };
         let options = Options { keys: vec![recorder.root.clone()], ..Default::default() };
         let report = verify::verify(&dir, &options, &mut |_| {}).expect("reads");
-        assert_eq!(report.state(), State::Ok, "{first}: {report:?}");
+        assert_eq!(report.state(), LogState::Ok, "{first}: {report:?}");
     }
 }
 
@@ -152,7 +152,7 @@ fn a_sidecar_that_is_made_while_the_directory_is_read_is_found() {
     let dir = Making { dirs: [none, one, all], reads: 0.into() };
     let options = Options { keys: vec![recorder.root.clone()], ..Default::default() };
     let report = verify::verify(&dir, &options, &mut |_| {}).expect("reads");
-    assert_eq!(report.state(), State::Ok, "{report:?}");
+    assert_eq!(report.state(), LogState::Ok, "{report:?}");
     assert!(dir.reads.get() > 2);
 }
 
@@ -160,7 +160,7 @@ fn a_sidecar_that_is_made_while_the_directory_is_read_is_found() {
 /// was removed.
 #[test]
 fn a_tombstone_may_be_signed_by_an_earlier_key() {
-    let mut recorder = Recorder::new(1);
+    let mut recorder = TestRecorder::new(1);
     recorder.lines(1);
     recorder.rotate();
     recorder.lines(1);
@@ -174,7 +174,7 @@ fn a_tombstone_may_be_signed_by_an_earlier_key() {
     recorder.lines(1);
     recorder.stop();
     let report = recorder.verify();
-    assert_state(&report, State::Ok);
+    assert_state(&report, LogState::Ok);
     assert_eq!((report.removed_files, report.files), (3, 1));
     // Not by any other.
     let text = recorder.dir.text("removed.chain");
@@ -183,13 +183,13 @@ fn a_tombstone_may_be_signed_by_an_earlier_key() {
     let secret = tacho_chain::key::SecretKey::from_bytes(&[9; 32]);
     let forged = tacho_chain::note::sign(&format!("{note}\n"), recorder.root.origin(), &secret);
     *recorder.dir.file("removed.chain") = format!("{}{forged}", &text[..at]).into_bytes();
-    assert_state(&recorder.verify(), State::Modified);
+    assert_state(&recorder.verify(), LogState::Modified);
 }
 
 /// Tombstones of both versions are in one file, in the order of the removals.
 #[test]
 fn the_report_counts_removals_by_reason() {
-    let mut recorder = Recorder::new(1);
+    let mut recorder = TestRecorder::new(1);
     for _ in 0..4 {
         recorder.lines(1);
         recorder.rotate();
@@ -201,7 +201,7 @@ fn the_report_counts_removals_by_reason() {
     recorder.lines(1);
     recorder.stop();
     let report = recorder.verify();
-    assert_state(&report, State::Ok);
+    assert_state(&report, LogState::Ok);
     assert_eq!(report.removed_files, 4);
     let by = |reason| report.removed_by.get(&reason).copied();
     assert_eq!(by(RemovalReason::Count), Some(2));
@@ -216,12 +216,12 @@ fn the_report_counts_removals_by_reason() {
         ("tachograph-removed-v2\n", "tachograph-removed-v1\n"),
         ("tachograph-removed-v2\n", "tachograph-removed-v3\n"),
     ] {
-        let mut changed = Recorder::new(1);
+        let mut changed = TestRecorder::new(1);
         changed.root = recorder.root.clone();
         changed.dir = recorder.dir.clone();
         *changed.dir.file("removed.chain") = text.replacen(from, to, 1).into_bytes();
         let report = changed.verify();
-        assert_state(&report, State::Modified);
+        assert_state(&report, LogState::Modified);
         let findings: Vec<String> = report.findings.iter().map(ToString::to_string).collect();
         let says_version = findings.iter().any(|it| it.contains("unknown version or form"));
         assert_eq!(says_version, !from.contains("age"), "{to}: {findings:#?}");

@@ -53,7 +53,7 @@ fn next_generation() -> u64 {
 }
 
 #[derive(Default)]
-struct State {
+struct FilterVersions {
     /// Text of the filter in use.
     text: String,
     current: Option<Published>,
@@ -64,7 +64,7 @@ struct State {
 /// The filters of a recorder.
 #[derive(Default)]
 pub struct Filters {
-    state: Mutex<State>,
+    state: Mutex<FilterVersions>,
     /// Number of rules of the filter in use. SHOW STATUS reads it while the server holds a lock
     /// that all sessions take: it must not wait for `state`.
     count: AtomicU64,
@@ -88,7 +88,7 @@ pub fn read_file(path: &Path) -> Result<String, String> {
 }
 
 impl Filters {
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, FilterVersions> {
         self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 

@@ -49,7 +49,7 @@ impl Drop for Published {
 }
 
 #[derive(Default)]
-struct State {
+struct RuleVersions {
     /// Number of the rules that were last put in force.
     epoch: u64,
     current: Option<Published>,
@@ -62,7 +62,7 @@ struct State {
 /// The rules of a recorder.
 pub struct Rewriting {
     file: KeptFile,
-    state: Mutex<State>,
+    state: Mutex<RuleVersions>,
     /// Number of rules in force. SHOW STATUS reads it while the server holds a lock that all
     /// sessions take: it must not wait for `state`, which is held while a file is synced.
     count: AtomicU64,
@@ -98,7 +98,7 @@ impl Rewriting {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, RuleVersions> {
         self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 

@@ -2,7 +2,7 @@
 
 use std::ffi::c_char;
 
-use tacho_rewrite::compile::{Source, normalise};
+use tacho_rewrite::compile::{RuleSource, normalise};
 use tacho_ring::arena::slice;
 use tacho_ring::codec::Bytes;
 
@@ -46,7 +46,7 @@ pub unsafe extern "C" fn tacho_embed_rewrite_add(
             [&rule.pattern, &rule.pattern_database, &rule.replacement].map(|it| slice(it))
         };
         let database = (!rule.pattern_database.data.is_null()).then_some(database);
-        list.add(&Source { id: rule.id, pattern, database, replacement })
+        list.add(&RuleSource { id: rule.id, pattern, database, replacement })
     });
     match result {
         Ok(()) => 0,

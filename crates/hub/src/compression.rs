@@ -208,7 +208,7 @@ mod tests {
     use std::collections::BTreeMap;
     use std::sync::Arc;
 
-    use tacho_chain::verify::{Finding, Report, State};
+    use tacho_chain::verify::{Finding, LogState, Report};
 
     use super::*;
     use crate::landing::removed::Held;
@@ -224,7 +224,7 @@ mod tests {
     fn complete_files(
         sealed: &str,
         read: u64,
-        found: Option<State>,
+        found: Option<LogState>,
         generation: u64,
     ) -> Vec<usize> {
         let parts = Held { lines: Some(10), chain: Some(5) };
@@ -253,7 +253,7 @@ mod tests {
         assert_eq!(complete_files(STEMS[1], 10, None, 1), [0]);
         assert_eq!(complete_files(STEMS[3], 9, None, 1), [0; 0], "not all of it was read");
         assert_eq!(complete_files(STEMS[3], 10, None, 2), [0; 0], "another generation");
-        assert_eq!(complete_files(STEMS[3], 10, Some(State::Modified), 1), [0, 2]);
-        assert_eq!(complete_files(STEMS[3], 10, Some(State::Recovered), 1), [0, 1, 2]);
+        assert_eq!(complete_files(STEMS[3], 10, Some(LogState::Modified), 1), [0, 2]);
+        assert_eq!(complete_files(STEMS[3], 10, Some(LogState::Recovered), 1), [0, 1, 2]);
     }
 }

@@ -19,6 +19,7 @@
 //! | [`landing`] | receives logs into the replica |
 //! | [`listener`] | connections: TLS, limits |
 //! | [`local`] | log directories of this machine |
+//! | [`new_file`] | a file that a command makes |
 //! | [`retention`] | removes old log files, and their rows from the index |
 //! | [`roles`] | who may do what |
 //! | [`say`] | messages on stderr |
@@ -48,6 +49,7 @@ pub mod landing;
 pub mod listener;
 pub mod local;
 pub mod manual;
+pub mod new_file;
 pub mod retention;
 pub mod roles;
 pub mod say;

@@ -28,7 +28,7 @@ use super::tail;
 const OTHERS: u32 = 0o007;
 
 /// Content of a log directory, and which of it was planted.
-struct Found {
+struct DirNames {
     /// All names.
     names: Vec<String>,
     /// The planted ones.
@@ -44,7 +44,7 @@ pub(crate) fn set_aside<F: Fs>(
     dir: &Path,
     key_file: &Path,
 ) -> Result<(Made, Vec<Event>), FileError> {
-    let Found { names, planted, made } = find(fs, dir, key_file)?;
+    let DirNames { names, planted, made } = find(fs, dir, key_file)?;
     Ok((made, rename(fs, dir, names, planted)?))
 }
 
@@ -72,17 +72,17 @@ pub fn last_seq<F: Fs>(fs: &F, dir: &Path, key_file: &Path) -> Result<Option<u64
     tail::last_seq_in(fs, dir, &entries::of_names(&found.believed()))
 }
 
-impl Found {
+impl DirNames {
     fn believed(&self) -> Vec<String> {
         let planted: HashSet<&String> = self.planted.iter().collect();
         self.names.iter().filter(|name| !planted.contains(name)).cloned().collect()
     }
 }
 
-fn find<F: Fs>(fs: &F, dir: &Path, key_file: &Path) -> Result<Found, FileError> {
+fn find<F: Fs>(fs: &F, dir: &Path, key_file: &Path) -> Result<DirNames, FileError> {
     let names = fs.list(dir).at("list", dir)?;
     let newest_sealed = seal::newest_sealed(fs, dir, key_file, &names);
-    let mut found = Found { names, planted: Vec::new(), made: Made::default() };
+    let mut found = DirNames { names, planted: Vec::new(), made: Made::default() };
     match Made::read(fs, dir)? {
         Listed::Ours(made) => found.made = made,
         Listed::Foreign => found.planted.push(made::LIST.to_owned()),
@@ -107,7 +107,7 @@ fn find_without_list<F: Fs>(
     fs: &F,
     dir: &Path,
     newest_sealed: Option<FileName>,
-    found: &mut Found,
+    found: &mut DirNames,
 ) -> Result<(), FileError> {
     let is_for_others = |entry: &str| {
         let stat = fs.stat(&dir.join(entry));

@@ -55,7 +55,7 @@ struct Node {
 }
 
 #[derive(Default)]
-struct State {
+struct Disk {
     dirs: BTreeSet<PathBuf>,
     names: BTreeMap<PathBuf, usize>,
     /// Names on the device.
@@ -76,7 +76,7 @@ struct State {
 
 /// All clones share it.
 #[derive(Clone, Default)]
-pub struct FaultyFs(Arc<Mutex<State>>);
+pub struct FaultyFs(Arc<Mutex<Disk>>);
 
 /// An open file; the number of the process tells whether its process has died.
 pub struct FaultyFile {
@@ -97,7 +97,7 @@ fn gone<T>() -> io::Result<T> {
     Err(io::Error::other("this process is dead"))
 }
 
-impl State {
+impl Disk {
     fn used_bytes(&self) -> u64 {
         let in_use = self.nodes.iter().filter(|node| node.links + node.handles > 0);
         in_use.map(|node| node.data.len() as u64).sum()
@@ -150,7 +150,7 @@ impl State {
     }
 
     /// Runs one operation other than write, with its fault, if any.
-    fn operate<T>(&mut self, run: impl FnOnce(&mut State) -> io::Result<T>) -> io::Result<T> {
+    fn operate<T>(&mut self, run: impl FnOnce(&mut Disk) -> io::Result<T>) -> io::Result<T> {
         if self.dead {
             return gone();
         }
@@ -193,7 +193,7 @@ impl FaultyFs {
         fs
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, Disk> {
         self.0.lock().expect("no test panics while it holds this")
     }
 

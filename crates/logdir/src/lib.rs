@@ -158,6 +158,6 @@ pub use pack::{PackError, Packed, Packer, Packing, Unremoved};
 pub use recipients::{Recipients, RecipientsError};
 pub use retain::{Due, Keep, Outlook, RetainError};
 pub use seal::{SealOptions, Sealed};
-pub use secondary_format::{Plan, SecondaryFormat, State as SecondaryState, Trouble};
+pub use secondary_format::{PendingFiles, Plan, SecondaryFormat, Trouble};
 pub use tacho_chain::entry::RemovalReason;
 pub use write::{LogFiles, Opened, Options, SyncMark};

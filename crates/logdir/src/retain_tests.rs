@@ -5,7 +5,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use tacho_chain::entry::RemovalReason;
-use tacho_chain::verify::{self, Report, State};
+use tacho_chain::verify::{self, LogState, Report};
 
 use super::aside::last_seq;
 use super::faulty::{Fault, FaultyFs, NamesAfter};
@@ -98,7 +98,7 @@ fn check(fs: &FaultyFs, sealed: &Sealed) -> Report {
 }
 
 #[track_caller]
-fn assert_state(report: &Report, state: State, when: &str) {
+fn assert_state(report: &Report, state: LogState, when: &str) {
     let findings: Vec<String> = report.findings.iter().map(ToString::to_string).collect();
     assert_eq!(report.state(), state, "{when}: {findings:#?}");
 }
@@ -248,7 +248,7 @@ fn a_due_file_that_a_hub_does_not_have_is_noted() {
         assert!(go(&mut files, &keep).expect("goes"));
     }
     files.close().expect("closes");
-    assert_state(&check(&fs, &sealed), State::Ok, "a shipper's file is there");
+    assert_state(&check(&fs, &sealed), LogState::Ok, "a shipper's file is there");
 }
 
 /// The event for which the brake by count gives an allowance.
@@ -336,7 +336,7 @@ fn all_forms_of_a_file_are_removed_and_its_sidecar_last() {
     assert_eq!(numbers(&fs, ".chain")[0], 2);
     files.close().expect("closes");
     let report = check(&fs, &sealed);
-    assert_state(&report, State::Ok, "after the removal");
+    assert_state(&report, LogState::Ok, "after the removal");
     assert_eq!((report.removed_files, report.last_seq), (1, 3));
 }
 
@@ -402,7 +402,7 @@ fn the_previous_file_may_be_gone_at_a_start() {
         files.finish_removals().expect("nothing fails");
         files.close().expect("closes");
         let report = check(&fs, &first);
-        assert_state(&report, State::Recovered, &format!("{names:?}"));
+        assert_state(&report, LogState::Recovered, &format!("{names:?}"));
         assert_eq!((report.removed_files, report.last_seq), (1, 2), "{names:?}");
     }
 }
@@ -433,7 +433,7 @@ fn removal_with_a_death(skipped: u64, fault: Fault, power: Option<NamesAfter>) -
             None => fs.restart_process(),
         }
         let report = check(&fs, &sealed);
-        assert!(report.state() <= State::UnsignedTail, "{when}: {:#?}", report.findings);
+        assert!(report.state() <= LogState::UnsignedTail, "{when}: {:#?}", report.findings);
         let left = numbers(&fs, ".jsonl");
         assert!(left.ends_with(&[4, 5]) && left.is_sorted(), "{when}: {left:?}");
         (files, _) = seal(&fs);
@@ -445,7 +445,7 @@ fn removal_with_a_death(skipped: u64, fault: Fault, power: Option<NamesAfter>) -
     assert_eq!(numbers(&fs, ".chain"), [4, 5], "{when}");
     files.close().expect("closes");
     let report = check(&fs, &sealed);
-    assert_state(&report, State::Ok, &when);
+    assert_state(&report, LogState::Ok, &when);
     assert_eq!((report.removed_files, report.last_seq), (3, 5), "{when}");
     died
 }

@@ -17,7 +17,7 @@ use tacho_rewrite::form::{self, Key};
 use tacho_rewrite::matching::Parameters;
 use tacho_rewrite::program::Rule;
 use tacho_rewrite::reading::Modes;
-use tacho_rewrite::{Found, Program, Statement, compose};
+use tacho_rewrite::{Program, RuleMatch, Statement, compose};
 use tacho_ring::arena::slice;
 use tacho_ring::codec::Bytes;
 use tacho_ring::swap::Swap;
@@ -220,7 +220,7 @@ impl Rewrites {
             // SAFETY: valid for as long as the rules can be read.
             let program = Program::new(unsafe { slice(&rules.bytes) });
             match program.find(&statement, &mut parameters) {
-                Found::Rule(rule) => {
+                RuleMatch::Rule(rule) => {
                     // SAFETY: as promised by the caller.
                     if unsafe { (server.is_exempt)() } {
                         return false;
@@ -231,8 +231,8 @@ impl Rewrites {
                     counter.fetch_add(1, Ordering::Relaxed);
                     done
                 }
-                Found::Nothing => false,
-                Found::NoShape => {
+                RuleMatch::Nothing => false,
+                RuleMatch::NoShape => {
                     if let Some((form, entry)) = known
                         && rules.epoch == epoch
                     {
@@ -280,7 +280,7 @@ mod tests {
     use std::alloc::Layout;
 
     use super::*;
-    use tacho_rewrite::compile::{Compiler, Source};
+    use tacho_rewrite::compile::{Compiler, RuleSource};
 
     unsafe extern "C" fn allocate(bytes: usize) -> *mut u8 {
         // SAFETY: never 0 bytes.
@@ -297,7 +297,7 @@ mod tests {
     fn rules(patterns: &[(&str, &str)], epoch: u64) -> Box<CompiledRules> {
         let mut compiler = Compiler::default();
         for (index, (pattern, replacement)) in patterns.iter().enumerate() {
-            let source = Source {
+            let source = RuleSource {
                 id: index as u64 + 1,
                 pattern: pattern.as_bytes(),
                 database: None,

@@ -4,8 +4,10 @@ use jiff::Timestamp;
 
 use crate::charset::{Charset, RestoreError, restore};
 use crate::fields::{Field, fields};
+use crate::json::write_line;
 use crate::line::{self, Line, SqlText, Text, Touched};
 use crate::record::{Attribute, EventKind, Outcome, Record, TableAccess, TableUse};
+use crate::time::TimeFormatter;
 
 /// Why a line that parses is not a record.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
@@ -173,6 +175,16 @@ macro_rules! owned_record {
                     $($($field: lend!($kind self.$field, tables attributes),)*)*
                     ..Record::default()
                 })
+            }
+
+            /// Passes the line of the record to `use_it`, as the readers of logs take it.
+            ///
+            /// # Panics
+            /// Never: the library reads what it writes.
+            pub fn with_line<R>(&self, use_it: impl FnOnce(&Line<'_>) -> R) -> R {
+                let mut bytes = Vec::new();
+                self.with(|record| write_line(&mut bytes, record, &mut TimeFormatter::utc()));
+                use_it(&Line::parse(&bytes).expect("the library reads what it writes"))
             }
 
             /// Replaces the fields that `takes` chooses by those of `other`.

@@ -37,7 +37,7 @@ const NORMALISED_BYTES_MAX: usize = RULE_TEXT_BYTES_MAX;
 
 /// A rule as given by the user.
 #[derive(Clone, Copy, Debug)]
-pub struct Source<'s> {
+pub struct RuleSource<'s> {
     /// Reported with each statement that it rewrites.
     pub id: u64,
     /// The statement to match.
@@ -263,7 +263,7 @@ impl Compiler {
     ///
     /// # Errors
     /// What is wrong with the rule; then nothing is added.
-    pub fn add(&mut self, source: &Source<'_>) -> Result<(), Error> {
+    pub fn add(&mut self, source: &RuleSource<'_>) -> Result<(), Error> {
         let pattern = Text::read("pattern", source.pattern)?;
         let replacement = Text::read("replacement", source.replacement)?;
         let parameters = pattern.marks().count();

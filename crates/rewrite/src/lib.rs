@@ -49,6 +49,6 @@ pub mod shape;
 mod siphash;
 pub mod token;
 
-pub use matching::{Found, Statement};
+pub use matching::{RuleMatch, Statement};
 pub use program::Program;
 pub use reading::Reading;

@@ -57,7 +57,7 @@ impl Parameters {
 
 /// The result for a statement.
 #[derive(Clone, Copy, Debug)]
-pub enum Found<'p> {
+pub enum RuleMatch<'p> {
     /// No rule has its shape, or it is rejected: that holds for all statements of its form.
     NoShape,
     /// No rule matches.
@@ -68,22 +68,22 @@ pub enum Found<'p> {
 
 impl<'p> Program<'p> {
     /// The first rule that matches; `parameters` then has those of the statement.
-    pub fn find(&self, statement: &Statement<'_>, parameters: &mut Parameters) -> Found<'p> {
+    pub fn find(&self, statement: &Statement<'_>, parameters: &mut Parameters) -> RuleMatch<'p> {
         if statement.text.len() > TEXT_BYTES_MAX {
-            return Found::Nothing;
+            return RuleMatch::Nothing;
         }
         let lexer = Lexer::new(statement.text, statement.reading);
         // The lexer may have read the whole text: restarted at its beginning, it serves each rule.
         let shape = match Shape::of(lexer, &self.limits()) {
             Outcome::Whole(shape) => shape,
-            Outcome::Beyond | Outcome::Refused(_) => return Found::NoShape,
+            Outcome::Beyond | Outcome::Refused(_) => return RuleMatch::NoShape,
         };
-        let mut found = Found::NoShape;
+        let mut found = RuleMatch::NoShape;
         for rule in self.rules_of(shape) {
             if rule.matches(statement, lexer, parameters) {
-                return Found::Rule(rule);
+                return RuleMatch::Rule(rule);
             }
-            found = Found::Nothing;
+            found = RuleMatch::Nothing;
         }
         found
     }

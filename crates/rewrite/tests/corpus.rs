@@ -3,11 +3,11 @@
 
 use std::collections::BTreeMap;
 
-use tacho_rewrite::compile::{Compiler, Source};
+use tacho_rewrite::compile::{Compiler, RuleSource};
 use tacho_rewrite::lexer::Lexer;
 use tacho_rewrite::matching::Parameters;
 use tacho_rewrite::token::Kind;
-use tacho_rewrite::{Found, Program, Reading, Statement};
+use tacho_rewrite::{Program, Reading, RuleMatch, Statement};
 use tacho_sql::digest::Normaliser;
 use tacho_sql::grouping::Grouping;
 use tacho_sql::{High, Mode};
@@ -60,7 +60,7 @@ fn a_statement_matches_itself() {
     let mut matched = 0;
     for entry in corpus() {
         let text = entry["sql"].as_bytes();
-        let source = Source { id: 7, pattern: text, database: None, replacement: b"SELECT 1" };
+        let source = RuleSource { id: 7, pattern: text, database: None, replacement: b"SELECT 1" };
         let mut compiler = Compiler::default();
         let has_mark = Lexer::new(text, Reading::USUAL).any(|token| token.kind == Kind::Mark);
         if has_mark || compiler.add(&source).is_err() {
@@ -70,7 +70,7 @@ fn a_statement_matches_itself() {
         let mut parameters = Parameters::default();
         let statement = Statement { text, reading: Reading::USUAL, database: b"" };
         let found = Program::new(&program).find(&statement, &mut parameters);
-        assert!(matches!(found, Found::Rule(_)), "{}", entry["sql"]);
+        assert!(matches!(found, RuleMatch::Rule(_)), "{}", entry["sql"]);
         matched += 1;
     }
     assert!(matched > 200, "only {matched}");

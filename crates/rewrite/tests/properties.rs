@@ -4,13 +4,13 @@
 use std::collections::HashMap;
 
 use proptest::prelude::*;
-use tacho_rewrite::compile::{Compiler, Source};
+use tacho_rewrite::compile::{Compiler, RuleSource};
 use tacho_rewrite::form::{self, Key};
 use tacho_rewrite::lexer::Lexer;
 use tacho_rewrite::matching::Parameters;
 use tacho_rewrite::shape::{Limits, Outcome, Shape};
 use tacho_rewrite::token::Kind;
-use tacho_rewrite::{Found, Program, Reading, Statement, compose};
+use tacho_rewrite::{Program, Reading, RuleMatch, Statement, compose};
 use tacho_sql::digest::Normaliser;
 use tacho_sql::grouping::Grouping;
 use tacho_sql::{High, Mode};
@@ -19,14 +19,14 @@ const KEY: Key = Key([0x9E37_79B9_7F4A_7C15, 0xBF58_476D_1CE4_E5B9]);
 
 fn compile(pattern: &[u8], replacement: &[u8]) -> Option<Vec<u8>> {
     let mut compiler = Compiler::default();
-    compiler.add(&Source { id: 7, pattern, database: None, replacement }).ok()?;
+    compiler.add(&RuleSource { id: 7, pattern, database: None, replacement }).ok()?;
     compiler.finish().ok()
 }
 
 fn rewrite(program: &[u8], text: &[u8], reading: Reading) -> Option<Vec<u8>> {
     let mut parameters = Parameters::default();
     let statement = Statement { text, reading, database: b"" };
-    let Found::Rule(rule) = Program::new(program).find(&statement, &mut parameters) else {
+    let RuleMatch::Rule(rule) = Program::new(program).find(&statement, &mut parameters) else {
         return None;
     };
     let mut room = vec![0; compose::length(&rule, text, &parameters)?];

@@ -1,13 +1,15 @@
 //! Which statements match, the new text, and errors in rules.
 
-use tacho_rewrite::compile::{Compiler, SHAPE_DATABASES_MAX, SHAPE_RULES_MAX, Source, normalise};
+use tacho_rewrite::compile::{
+    Compiler, RuleSource, SHAPE_DATABASES_MAX, SHAPE_RULES_MAX, normalise,
+};
 use tacho_rewrite::matching::Parameters;
-use tacho_rewrite::{Found, Program, Reading, Statement, compose};
+use tacho_rewrite::{Program, Reading, RuleMatch, Statement, compose};
 
 const USUAL: Reading = Reading::USUAL;
 
-fn source<'s>(pattern: &'s str, database: Option<&'s str>, replacement: &'s str) -> Source<'s> {
-    Source {
+fn source<'s>(pattern: &'s str, database: Option<&'s str>, replacement: &'s str) -> RuleSource<'s> {
+    RuleSource {
         id: 0,
         pattern: pattern.as_bytes(),
         database: database.map(str::as_bytes),
@@ -16,10 +18,12 @@ fn source<'s>(pattern: &'s str, database: Option<&'s str>, replacement: &'s str)
 }
 
 /// Rules with the ids 1, 2, 3 …
-fn compile(rules: &[Source<'_>]) -> Vec<u8> {
+fn compile(rules: &[RuleSource<'_>]) -> Vec<u8> {
     let mut compiler = Compiler::default();
     for (id, rule) in (1..).zip(rules) {
-        compiler.add(&Source { id, ..*rule }).unwrap_or_else(|error| panic!("{rule:?}: {error}"));
+        compiler
+            .add(&RuleSource { id, ..*rule })
+            .unwrap_or_else(|error| panic!("{rule:?}: {error}"));
     }
     compiler.finish().unwrap()
 }
@@ -28,7 +32,7 @@ fn compile(rules: &[Source<'_>]) -> Vec<u8> {
 fn ask(program: &[u8], text: &str, reading: Reading, database: &str) -> Option<(u64, String)> {
     let statement = Statement { text: text.as_bytes(), reading, database: database.as_bytes() };
     let mut parameters = Parameters::default();
-    let Found::Rule(rule) = Program::new(program).find(&statement, &mut parameters) else {
+    let RuleMatch::Rule(rule) = Program::new(program).find(&statement, &mut parameters) else {
         return None;
     };
     let length = compose::length(&rule, text.as_bytes(), &parameters).expect("parameters");
@@ -194,7 +198,7 @@ fn the_session_decides_too() {
 fn thousands_of_rules_are_found() {
     let patterns: Vec<String> =
         (0..5000).map(|number| format!("SELECT c{number} FROM t{number} WHERE a = ?")).collect();
-    let rules: Vec<Source<'_>> =
+    let rules: Vec<RuleSource<'_>> =
         patterns.iter().map(|pattern| source(pattern, None, "SELECT ?")).collect();
     let program = compile(&rules);
     for number in [0, 1, 17, 2500, 4999_u64] {
@@ -226,7 +230,7 @@ fn errors_in_a_rule_have_a_position() {
         ("SELECT $$ 1 $$", "SELECT 1", "pattern, character 8: a name that begins with `$`"),
         ("SELECT ?", "SELECT ?, ?", "replacement, character 11: there are more parameters than"),
     ];
-    let check = |source: &Source<'_>| Compiler::default().add(source).unwrap_err().to_string();
+    let check = |source: &RuleSource<'_>| Compiler::default().add(source).unwrap_err().to_string();
     for (pattern, replacement, expected) in cases {
         let error = check(&source(pattern, None, replacement));
         assert!(error.starts_with(expected), "{error}");
@@ -238,7 +242,7 @@ fn errors_in_a_rule_have_a_position() {
     assert!(check(&source("SELECT 1", None, &long)).starts_with("replacement: it is longer"));
     assert!(check(&source("SELECT 1", Some(""), "SELECT 1")).starts_with("pattern_database:"));
     assert!(check(&source("SELECT 1", Some(&long), "SELECT 1")).starts_with("pattern_database:"));
-    let binary = Source { pattern: b"SELECT '\xFF'", ..source("", None, "SELECT 1") };
+    let binary = RuleSource { pattern: b"SELECT '\xFF'", ..source("", None, "SELECT 1") };
     assert_eq!(check(&binary), "pattern, character 9: this is not UTF-8");
 }
 

@@ -136,7 +136,7 @@ pub fn schema() -> Arc<Schema> {
 
 /// Where a line comes from.
 #[derive(Clone, Copy, Debug)]
-pub struct Place<'a> {
+pub struct LinePosition<'a> {
     /// Name of the origin.
     pub origin: &'a str,
     /// Generation of its log.
@@ -286,7 +286,7 @@ impl Rows {
     /// the line, if it has to be kept.
     pub fn append<'a>(
         &mut self,
-        place: Place,
+        place: LinePosition,
         offset_minutes: Option<i16>,
         raw: Option<&str>,
         value: impl Fn(Field) -> LineValue<'a>,

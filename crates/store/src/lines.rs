@@ -6,7 +6,7 @@ use tacho_record::Field;
 use tacho_record::line::{Line, LineValue, write_values};
 use tacho_record::time::TimeFormatter;
 
-use crate::columns::{Place, Rows};
+use crate::columns::{LinePosition, Rows};
 use crate::digests::Digests;
 
 /// A batch of rows, with the key of each that orders them.
@@ -36,7 +36,13 @@ impl Batch {
 
     /// Appends the row of a line without its newline. A line that is not a record is kept
     /// verbatim; `last_us` is its time, because it has none of its own.
-    pub fn add(&mut self, place: Place, line: &[u8], last_us: i64, digests: &mut Digests) -> Added {
+    pub fn add(
+        &mut self,
+        place: LinePosition,
+        line: &[u8],
+        last_us: i64,
+        digests: &mut Digests,
+    ) -> Added {
         let added = match Line::parse(line) {
             Ok(parsed) if parsed.seq > 0 => {
                 digests.note(&parsed);
@@ -55,7 +61,7 @@ impl Batch {
         added
     }
 
-    fn add_line(&mut self, place: Place, bytes: &[u8], line: &Line) -> Added {
+    fn add_line(&mut self, place: LinePosition, bytes: &[u8], line: &Line) -> Added {
         let offset_minutes = offset_minutes(bytes);
         let exact = offset_minutes.is_some_and(|minutes| self.is_exact(minutes, bytes, line));
         let raw: Option<Cow<str>> = (!exact).then(|| String::from_utf8_lossy(bytes));

@@ -127,7 +127,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 #[derive(Default)]
-struct State {
+struct Contents {
     segments: BTreeMap<u64, Arc<Segment>>,
     watermarks: Arc<BTreeMap<FileKey, Position>>,
     origins: Arc<BTreeMap<String, OriginTotals>>,
@@ -135,7 +135,7 @@ struct State {
     forgotten: BTreeSet<FileKey>,
 }
 
-impl State {
+impl Contents {
     /// Replaces segments by others.
     fn swap(&mut self, old: &[u64], new: Vec<(u64, Arc<Segment>)>) {
         for id in old {
@@ -150,7 +150,7 @@ impl State {
 struct Inner {
     dir: PathBuf,
     catalogue: Mutex<Catalogue>,
-    state: Mutex<State>,
+    state: Mutex<Contents>,
     trash: Arc<Trash>,
     next_id: AtomicU64,
     /// Held while segments are replaced by others that were made from them.
@@ -225,7 +225,7 @@ impl Store {
         segment::write_empty(&empty).map_err(StoreError::segment(&empty))?;
         segment::sync_directory(dir).map_err(StoreError::io(dir))?;
         let trash = Arc::new(Trash::default());
-        let state = State {
+        let state = Contents {
             segments: listing
                 .segments
                 .into_iter()

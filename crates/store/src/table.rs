@@ -5,7 +5,7 @@ use std::io::Write;
 use parquet::arrow::ArrowWriter;
 use tacho_record::line::Line;
 
-use crate::columns::{COLUMNS, Place, Rows, schema};
+use crate::columns::{COLUMNS, LinePosition, Rows, schema};
 use crate::segment::{Effort, SegmentError, properties};
 
 /// Rows that are converted at once.
@@ -41,7 +41,7 @@ impl<W: Write + Send> TableWriter<W> {
     /// # Errors
     /// It cannot be written.
     pub fn push(&mut self, line: &Line<'_>) -> Result<(), SegmentError> {
-        let place = Place { origin: &self.server, generation: 0, file: "", offset: 0 };
+        let place = LinePosition { origin: &self.server, generation: 0, file: "", offset: 0 };
         self.rows.append(place, None, None, |field| line.value(field));
         if self.rows.count() >= BATCH_ROWS { self.write() } else { Ok(()) }
     }

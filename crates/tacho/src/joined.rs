@@ -9,7 +9,7 @@ use tacho_logdir::read::reader::Placed;
 use tacho_record::{EventKind, Field, Outcome, OwnedRecord};
 
 use crate::filter::{Filter, Fit, Gate};
-use crate::view::{View, with_line};
+use crate::view::View;
 
 /// The fields that [`is_part`] needs.
 pub const FIELDS: [Field; 3] = [Field::event, Field::outcome, Field::running_seq];
@@ -83,5 +83,5 @@ impl Joined {
 
 fn passes(record: &OwnedRecord, filter: &Filter) -> bool {
     // A line that was parsed completely is not broken.
-    with_line(record, |line| filter.judge(line).is_ok_and(|fit| fit != Fit::No))
+    record.with_line(|line| filter.judge(line).is_ok_and(|fit| fit != Fit::No))
 }

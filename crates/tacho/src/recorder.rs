@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use signal_hook::consts::{SIGINT, SIGTERM};
 use tacho_recorder::control::Severity;
-use tacho_recorder::external::recorder::{Ended, Paths, Recorder};
+use tacho_recorder::external::recorder::{Ended, ExternalRecorder, Paths};
 
 use crate::cli::RecorderArgs;
 use crate::recover::user;
@@ -80,7 +80,7 @@ pub fn run(args: &RecorderArgs) -> Result<(), RecorderError> {
     }
     say(Severity::Note, &format!("waiting for the server of {}", log_directory.display()));
     let place = Paths { log_directory, arena_directory, signing_key_file };
-    match Recorder::new(place, stopped.as_raw_fd(), Arc::new(say)).run()? {
+    match ExternalRecorder::new(place, stopped.as_raw_fd(), Arc::new(say)).run()? {
         Ended::Stopped => Ok(()),
         Ended::Zone(zone) => Err(begin_anew(zone).into()),
     }

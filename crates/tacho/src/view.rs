@@ -4,11 +4,9 @@
 use std::borrow::Cow;
 
 use jiff::Timestamp;
-use tacho_record::json::write_line;
 use tacho_record::line::members::Members;
 use tacho_record::line::{LineValue, Touched};
-use tacho_record::time::TimeFormatter;
-use tacho_record::{Field, Line, OwnedRecord};
+use tacho_record::{Field, Line};
 
 /// The member `tables` of a line is not an array of tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -25,6 +23,18 @@ pub trait View {
 
     /// A number.
     fn number(&self, field: Field) -> Option<u64>;
+
+    /// The client's host name, or its address if the server resolved none.
+    fn client_host(&self) -> Cow<'_, str> {
+        let host = self.text(Field::host);
+        if host.is_empty() { self.text(Field::ip) } else { host }
+    }
+
+    /// The kind of statement, or the protocol's command if it has none.
+    fn command_name(&self) -> Cow<'_, str> {
+        let sql_command = self.text(Field::sql_command);
+        if sql_command.is_empty() { self.text(Field::command) } else { sql_command }
+    }
 
     /// Calls `take` with the tables that it uses.
     ///
@@ -101,11 +111,4 @@ impl View for Partial<'_, '_> {
         let json = self.members.json(Field::tables);
         json.is_some_and(|json| json.contains(text) || json.contains('\\'))
     }
-}
-
-/// Calls `take` with the line of a record.
-pub fn with_line<T>(record: &OwnedRecord, take: impl FnOnce(&Line<'_>) -> T) -> T {
-    let mut bytes = Vec::new();
-    record.with(|record| write_line(&mut bytes, record, &mut TimeFormatter::utc()));
-    take(&Line::parse(&bytes).expect("the library reads what it writes"))
 }

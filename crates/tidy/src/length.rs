@@ -3,7 +3,7 @@
 use syn::visit::{self, Visit};
 
 use crate::tree::{File, is_generated};
-use crate::{Finding, Place};
+use crate::{Extent, Finding};
 
 const FUNCTION_LINES: usize = 80;
 const FUNCTION_WHY: &str = "a function that fits a screen can be reviewed at once; cut it where \
@@ -12,7 +12,7 @@ const FILE_LINES: usize = 500;
 const FILE_WHY: &str = "a file has one subject; a longer one has a second that deserves a name";
 
 /// A file that is too long.
-pub fn check_file(file: &File) -> Option<Place> {
+pub fn check_file(file: &File) -> Option<Extent> {
     let size = file.text.lines().count();
     let is_code = file.is(&["rs", "cc", "c", "h", "py", "sh"]);
     if !is_code || size <= FILE_LINES || is_generated(&file.path) {
@@ -20,11 +20,11 @@ pub fn check_file(file: &File) -> Option<Place> {
     }
     let what = format!("{size} lines, more than {FILE_LINES}");
     let finding = Finding { path: file.path.clone(), line: 1, what, why: FILE_WHY };
-    Some(Place { name: file.path.clone(), size, findings: vec![finding] })
+    Some(Extent { name: file.path.clone(), size, findings: vec![finding] })
 }
 
 /// The functions of a file that are too long.
-pub fn check_functions(file: &File) -> Vec<Place> {
+pub fn check_functions(file: &File) -> Vec<Extent> {
     let functions = match file.extension() {
         "rs" => rust(&file.text),
         "cc" | "c" | "h" => cpp(&file.text),
@@ -36,7 +36,7 @@ pub fn check_functions(file: &File) -> Vec<Place> {
         let finding =
             Finding { path: file.path.clone(), line: function.first, what, why: FUNCTION_WHY };
         let name = format!("{} {}", file.path, function.name);
-        Place { name, size: function.lines, findings: vec![finding] }
+        Extent { name, size: function.lines, findings: vec![finding] }
     };
     functions.into_iter().filter(|function| function.lines > FUNCTION_LINES).map(place).collect()
 }

@@ -7,6 +7,7 @@
 //! |---|---|
 //! | [`width`] | lines of at most 100 columns |
 //! | [`length`] | functions of at most 80 lines, files of at most 500 |
+//! | [`names`] | a type has a name of its own |
 //! | [`wording`] | no wording that makes English sound translated |
 //! | [`zone`] | crate roots and adapter files name their zone |
 //! | [`dependencies`] | the crates that a database server loads |
@@ -22,6 +23,7 @@ pub mod changed;
 pub mod dependencies;
 pub mod length;
 pub mod manifests;
+pub mod names;
 pub mod orderings;
 pub mod paths;
 pub mod ratchet;
@@ -54,7 +56,7 @@ impl fmt::Display for Finding {
 
 /// What a check found at one place, for comparison with the limit of that place.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct Extent {
     /// The place: a file, a function, or a wording and a directory.
     pub name: String,
     /// What the limit bounds: the number of findings, or a length in lines.
@@ -64,14 +66,14 @@ pub struct Place {
 }
 
 /// Groups findings by the name of their place; the size of a place is the number of its findings.
-pub fn count(findings: impl IntoIterator<Item = (String, Finding)>) -> Vec<Place> {
+pub fn count(findings: impl IntoIterator<Item = (String, Finding)>) -> Vec<Extent> {
     let mut places = std::collections::BTreeMap::<String, Vec<Finding>>::new();
     for (name, finding) in findings {
         places.entry(name).or_default().push(finding);
     }
     let place = |(name, findings): (String, Vec<Finding>)| {
         let size = findings.len();
-        Place { name, size, findings }
+        Extent { name, size, findings }
     };
     places.into_iter().map(place).collect()
 }

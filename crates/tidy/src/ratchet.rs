@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use crate::Place;
+use crate::Extent;
 use crate::changed::Changed;
 
 /// The limits of one check.
@@ -38,7 +38,7 @@ impl Ratchet {
     }
 
     /// What is wrong, one message a line; nothing if every place has exactly the size of its limit.
-    pub fn compare(&self, places: &[Place], changed: &Changed) -> Vec<String> {
+    pub fn compare(&self, places: &[Extent], changed: &Changed) -> Vec<String> {
         let sizes: Limits = places.iter().map(|place| (place.name.clone(), place.size)).collect();
         let text = std::fs::read_to_string(&self.path).unwrap_or_default();
         let mut limits = match parse(&text) {
@@ -106,13 +106,13 @@ mod tests {
     use super::*;
     use crate::Finding;
 
-    fn place(name: &str, size: usize) -> Place {
+    fn place(name: &str, size: usize) -> Extent {
         let what = format!("{size} lines");
         let finding = Finding { path: name.to_owned(), line: 7, what, why: "too long" };
-        Place { name: name.to_owned(), size, findings: vec![finding] }
+        Extent { name: name.to_owned(), size, findings: vec![finding] }
     }
 
-    fn compare(file: &Path, bless: bool, places: &[Place]) -> Vec<String> {
+    fn compare(file: &Path, bless: bool, places: &[Extent]) -> Vec<String> {
         Ratchet::at(file, bless).compare(places, &Changed::default())
     }
 

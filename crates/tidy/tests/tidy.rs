@@ -2,9 +2,9 @@
 
 use tacho_tidy::changed::Changed;
 use tacho_tidy::ratchet::Ratchet;
-use tacho_tidy::{Finding, Place, count, tree};
+use tacho_tidy::{Extent, Finding, count, tree};
 use tacho_tidy::{
-    dependencies, length, manifests, orderings, paths, releases, width, wording, zone,
+    dependencies, length, manifests, names, orderings, paths, releases, width, wording, zone,
 };
 
 /// Fails with one line for each message.
@@ -16,7 +16,7 @@ fn assert_no_finding(findings: impl IntoIterator<Item = Finding>) {
     assert_none(findings.into_iter().map(|finding| finding.to_string()).collect());
 }
 
-fn assert_within(ratchet: &str, places: &[Place]) {
+fn assert_within(ratchet: &str, places: &[Extent]) {
     assert_none(Ratchet::new(ratchet).compare(places, &Changed::from_git()));
 }
 
@@ -37,6 +37,11 @@ fn functions_are_at_most_80_lines() {
 fn files_are_at_most_500_lines() {
     let places = tree::files().iter().filter_map(length::check_file).collect::<Vec<_>>();
     assert_within("files", &places);
+}
+
+#[test]
+fn a_type_has_a_name_of_its_own() {
+    assert_within("names", &names::check(&tree::files()));
 }
 
 #[test]

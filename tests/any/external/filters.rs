@@ -14,7 +14,7 @@ use serde_json::Value;
 use tacho_tests::client::Queryable as _;
 use tacho_tests::raw::Raw;
 
-use super::{GONE, Recorder, scene, set, writer};
+use super::{GONE, RecorderProcess, scene, set, writer};
 use tacho_tests::log;
 use tacho_tests::wait;
 
@@ -71,7 +71,7 @@ fn filter(kind: Kind) -> String {
 #[test]
 fn records_of_a_dead_server_are_filtered_by_its_filters() {
     let mut scene = scene(&["tacho-flush-interval-ms=60000", "tacho-flush-bytes=16777216"]);
-    let recorder = Recorder::start(&scene);
+    let recorder = RecorderProcess::start(&scene);
     recorder.wait_until_it_writes(&scene);
     let mut root = scene.server.connect().expect("a connection");
     root.query_drop("CREATE USER judged@localhost").expect("a user");
@@ -118,7 +118,7 @@ fn each_statement_is_judged_by_the_filter_of_its_time() {
     let filters = kinds.map(filter);
     let mut judged = Raw::connect(scene.server.socket(), "judged").expect("a session");
     let directory = scene.log_directory();
-    let mut recorder = Recorder::start(&scene);
+    let mut recorder = RecorderProcess::start(&scene);
     let mut expected = Vec::new();
     let mut tail = Tail { directory: directory.clone(), read: HashMap::new() };
     for batch in 0..4 {
@@ -144,7 +144,7 @@ fn each_statement_is_judged_by_the_filter_of_its_time() {
                     expected.push(Kind::Skip);
                 }
                 recorder.kill9();
-                recorder = Recorder::start(&scene);
+                recorder = RecorderProcess::start(&scene);
             }
             1 => {
                 set(&scene, "tacho_writer = 'EMBEDDED'");

@@ -10,7 +10,7 @@ use tacho_tests::client::{self, Queryable as _};
 use tacho_tests::log;
 use tacho_tests::wait;
 
-use super::{GONE, Recorder, kill_both, scene, writer};
+use super::{GONE, RecorderProcess, kill_both, scene, writer};
 use crate::scene::Scene;
 
 const CLIENTS: usize = 2;
@@ -105,7 +105,7 @@ fn recorders_are_killed_with_pieces_of_texts() {
     let next = AtomicU32::new(0);
     let answered = answered_while(&mut scene, &next, |scene| {
         for _ in 0..6 {
-            let recorder = Recorder::start(scene);
+            let recorder = RecorderProcess::start(scene);
             recorder.wait_until_it_writes(scene);
             let before = next.load(Ordering::Relaxed);
             wait::until("statements run", || next.load(Ordering::Relaxed) > before);
@@ -126,7 +126,7 @@ fn both_are_killed_with_pieces_of_texts() {
     let next = AtomicU32::new(0);
     let mut all = Vec::new();
     for round in 0..4 {
-        let recorder = Recorder::start(&scene);
+        let recorder = RecorderProcess::start(&scene);
         recorder.wait_until_it_writes(&scene);
         all.extend(answered_while(&mut scene, &next, |scene| {
             wait::until("some were answered", || next.load(Ordering::Relaxed) % 4 == 3);

@@ -3,14 +3,14 @@
 use tacho_tests::log::file_names;
 use tacho_tests::wait;
 
-use super::{Recorder, scene, set, status, writer};
+use super::{RecorderProcess, scene, set, status, writer};
 
 #[test]
 fn a_recorder_keeps_as_many_files_as_are_set() {
     let mut scene = scene(&["tacho-retention-files=3"]);
     let log = scene.log_directory();
     let count = || file_names(&log, ".jsonl").len();
-    let recorder = Recorder::start(&scene);
+    let recorder = RecorderProcess::start(&scene);
     recorder.wait_until_it_writes(&scene);
     for _ in 0..6 {
         let before = status(&scene, "Tacho_current_file");

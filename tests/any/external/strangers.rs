@@ -15,7 +15,7 @@ use tacho_recorder::external::socket;
 use tacho_tests::client::{self, Queryable as _};
 use tacho_tests::wait;
 
-use super::{GONE, Recorder, finish, scene, set, status, writer};
+use super::{GONE, RecorderProcess, finish, scene, set, status, writer};
 use crate::scene::{Scene, start_load};
 
 fn knock(scene: &Scene) -> UnixStream {
@@ -74,7 +74,7 @@ fn one_that_never_takes_the_log_is_left_alone() {
     running.wait_for_more(50);
     assert_eq!(writer(&scene), "EMBEDDED");
     drop(channel);
-    let recorder = Recorder::start(&scene);
+    let recorder = RecorderProcess::start(&scene);
     recorder.wait_until_it_writes(&scene);
     let scene = finish(scene, running, "hesitates", Some(recorder));
     scene.server.assert_clean_log(GONE);
@@ -116,7 +116,7 @@ fn a_recorder_that_talks_but_does_not_write_is_reported() {
 fn a_silent_connection_does_not_block_a_recorder() {
     let scene = scene(&[]);
     let silent = knock(&scene);
-    let recorder = Recorder::start(&scene);
+    let recorder = RecorderProcess::start(&scene);
     recorder.wait_until_it_writes(&scene);
     drop(silent);
     recorder.end();
@@ -138,7 +138,7 @@ fn files_of_other_users_do_not_block_the_recorder() {
     symlink(&elsewhere, taken("writer")).expect("links");
     symlink(&elsewhere, taken("9")).expect("links");
     fs::create_dir(taken("8")).expect("makes");
-    let recorder = Recorder::start(&scene);
+    let recorder = RecorderProcess::start(&scene);
     set(&scene, "tacho_writer = 'EXTERNAL'");
     recorder.wait_until_it_writes(&scene);
     assert!(listener.accept().is_err(), "no connection");
@@ -154,7 +154,7 @@ fn files_of_other_users_do_not_block_the_recorder() {
 #[test]
 fn a_large_text_does_not_keep_the_log_from_the_next_start() {
     let mut scene = scene(&["tacho-arena-bytes=1M", "max-allowed-packet=64M"]);
-    let recorder = Recorder::start(&scene);
+    let recorder = RecorderProcess::start(&scene);
     for _ in 0..3 {
         recorder.wait_until_it_writes(&scene);
         let socket = scene.server.socket().to_owned();
@@ -229,7 +229,7 @@ fn a_start_waits_for_a_recovery_that_gets_on() {
 fn a_recorder_reports_that_it_recovers() {
     let mut scene = scene(&["tacho-flush-interval-ms=60000", "tacho-flush-bytes=16777216"]);
     let running = start_load(&scene, "tells");
-    let recorder = Recorder::start(&scene);
+    let recorder = RecorderProcess::start(&scene);
     recorder.wait_until_it_writes(&scene);
     scene.kill_under_load(&running, 100);
     wait::until("the arena is gone without a new server", || scene.arena_files().is_empty());

@@ -13,7 +13,7 @@ const END_BYTES_MAX: u64 = 0xff_ffff;
 
 /// Where an answer is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum ResponsePart {
     /// Before the first packet of a result.
     First,
     /// So many columns are described next.
@@ -81,7 +81,7 @@ pub enum Step {
 pub struct Response {
     kind: Kind,
     session_caps: Option<u64>,
-    state: State,
+    state: ResponsePart,
     outcome: Outcome,
 }
 
@@ -89,10 +89,10 @@ impl Response {
     /// The answer to a command of this kind.
     pub fn new(kind: Kind, session_caps: Option<u64>) -> Response {
         let state = match kind.answers {
-            Answers::Rows => State::Rows,
-            Answers::Columns => State::Columns(u64::MAX),
-            Answers::Stream => State::Stream,
-            _ => State::First,
+            Answers::Rows => ResponsePart::Rows,
+            Answers::Columns => ResponsePart::Columns(u64::MAX),
+            Answers::Stream => ResponsePart::Stream,
+            _ => ResponsePart::First,
         };
         Response { kind, session_caps, state, outcome: Outcome::default() }
     }
@@ -100,20 +100,20 @@ impl Response {
     /// How much of the next packet is needed.
     pub fn keep(&self) -> Keep<'static> {
         match self.state {
-            State::First => Keep::First(KEPT_BYTES),
-            State::Prepared { .. } => Keep::First(16),
+            ResponsePart::First => Keep::First(KEPT_BYTES),
+            ResponsePart::Prepared { .. } => Keep::First(16),
             _ => Keep::Row(KEPT_BYTES),
         }
     }
 
     /// Whether the client is sending a file.
     pub fn is_file(&self) -> bool {
-        self.state == State::File
+        self.state == ResponsePart::File
     }
 
     /// The client has sent all of the file.
     pub fn end_file(&mut self) {
-        self.state = State::First;
+        self.state = ResponsePart::First;
     }
 
     fn has(&self, capability: u64) -> Option<bool> {
@@ -129,15 +129,15 @@ impl Response {
             return Step::More;
         }
         match self.state {
-            State::File => Step::Wrong,
-            State::First => self.first(first, rest, message),
-            State::Stream if first == 0xff => self.failed(rest, message),
-            State::Stream if first == 0xfe && message.total == EOF_BYTES => self.done(),
-            State::Stream => Step::More,
-            State::Prepared { .. } => self.prepared(first, message),
-            State::Columns(left) => self.column(left, first, rest, message),
-            State::ColumnsEnd => {
-                self.state = State::Rows;
+            ResponsePart::File => Step::Wrong,
+            ResponsePart::First => self.first(first, rest, message),
+            ResponsePart::Stream if first == 0xff => self.failed(rest, message),
+            ResponsePart::Stream if first == 0xfe && message.total == EOF_BYTES => self.done(),
+            ResponsePart::Stream => Step::More,
+            ResponsePart::Prepared { .. } => self.prepared(first, message),
+            ResponsePart::Columns(left) => self.column(left, first, rest, message),
+            ResponsePart::ColumnsEnd => {
+                self.state = ResponsePart::Rows;
                 let is_eof = first == 0xfe && message.total == EOF_BYTES;
                 if !is_eof && self.has(caps::DEPRECATE_EOF) == Some(false) && first != 0xff {
                     return Step::Wrong;
@@ -151,7 +151,7 @@ impl Response {
                     None => Step::Wrong,
                 }
             }
-            State::Rows => self.row(first, rest, message),
+            ResponsePart::Rows => self.row(first, rest, message),
         }
     }
 
@@ -170,15 +170,15 @@ impl Response {
             (Answers::Status | Answers::Unknown, 0xfe) if message.total == EOF_BYTES => self.done(),
             (Answers::Status | Answers::Unknown, 0xfe) => self.ok(rest, message),
             (Answers::Results, 0xfb) if self.kind.code == QUERY => {
-                self.state = State::File;
+                self.state = ResponsePart::File;
                 Step::ClientSends
             }
             (Answers::Results, _) if message.is_whole() => match self.column_count(message.bytes) {
                 Some((columns, has_metadata)) => {
                     let described = if has_metadata { columns } else { 0 };
-                    self.state = State::Columns(described);
+                    self.state = ResponsePart::Columns(described);
                     if described == 0 {
-                        self.state = State::ColumnsEnd;
+                        self.state = ResponsePart::ColumnsEnd;
                     }
                     Step::More
                 }
@@ -218,8 +218,8 @@ impl Response {
             return self.failed(rest, message);
         }
         self.state = match left - 1 {
-            0 => State::ColumnsEnd,
-            left => State::Columns(left),
+            0 => ResponsePart::ColumnsEnd,
+            left => ResponsePart::Columns(left),
         };
         Step::More
     }
@@ -276,7 +276,7 @@ impl Response {
         if status & caps::STATUS_MORE_RESULTS == 0 || self.kind.answers != Answers::Results {
             return self.done();
         }
-        self.state = State::First;
+        self.state = ResponsePart::First;
         Step::More
     }
 
@@ -307,13 +307,13 @@ impl Response {
         if (params == 0 && columns == 0) || !is_described {
             return self.done();
         }
-        self.state = State::Prepared { params, columns, has_group: false };
+        self.state = ResponsePart::Prepared { params, columns, has_group: false };
         Step::More
     }
 
     /// A description, or the EOF packet behind a group of them.
     fn prepared(&mut self, first: u8, message: &Message<'_>) -> Step {
-        let State::Prepared { mut params, mut columns, mut has_group } = self.state else {
+        let ResponsePart::Prepared { mut params, mut columns, mut has_group } = self.state else {
             return Step::Wrong;
         };
         let omits_eof = self.has(caps::DEPRECATE_EOF);
@@ -334,7 +334,7 @@ impl Response {
         } else {
             return Step::Wrong;
         }
-        self.state = State::Prepared { params, columns, has_group };
+        self.state = ResponsePart::Prepared { params, columns, has_group };
         // If the capabilities are not known, an EOF packet may still follow: the session ignores
         // it.
         let is_over = params == 0 && columns == 0 && (!has_group || omits_eof != Some(false));

@@ -83,7 +83,7 @@ pub struct Counts {
 
 /// What to capture.
 #[derive(Clone, Copy, Debug)]
-pub struct Source<'s> {
+pub struct LiveSource<'s> {
     /// The interface; [`ANY`] is all of them.
     pub interface: &'s str,
     /// The servers, of which the ports count here; none: all ports.
@@ -92,7 +92,7 @@ pub struct Source<'s> {
     pub ring_bytes: usize,
 }
 
-impl Source<'_> {
+impl LiveSource<'_> {
     /// Begins to capture, with a ring for each share. Needs the capability `CAP_NET_RAW`.
     ///
     /// # Errors

@@ -8,7 +8,7 @@ use crate::key::VerifierKey;
 use crate::known::KnownKeys;
 use crate::note::Note;
 use crate::sidecar::{Entry, Meaning};
-use crate::verify::{Finding, State};
+use crate::verify::{Finding, LogState};
 
 /// Findings that are kept; the others are counted.
 const FINDINGS_MAX: usize = 1000;
@@ -82,11 +82,16 @@ impl Keys {
     pub fn add(&mut self, entry: Entry) {
         let Entry { bytes, meaning, .. } = entry;
         let Some(Meaning::Epoch(epoch, note)) = meaning else {
-            self.say(State::Modified, "", None, "an entry that should begin an epoch does not");
+            self.say(LogState::Modified, "", None, "an entry that should begin an epoch does not");
             return;
         };
         if self.last.as_ref().is_some_and(|last| *last >= epoch.file) {
-            self.say(State::Modified, &epoch.file, None, "its epoch is not in the order of files");
+            self.say(
+                LogState::Modified,
+                &epoch.file,
+                None,
+                "its epoch is not in the order of files",
+            );
             return;
         }
         self.declared(&epoch);
@@ -104,7 +109,7 @@ impl Keys {
         if !is_root_trusted && !self.is_wrong_key_told {
             self.is_wrong_key_told = true;
             let text = format!("sealed under another root key: {}", epoch.root);
-            self.say(State::WrongKey, &epoch.file, None, &text);
+            self.say(LogState::WrongKey, &epoch.file, None, &text);
         }
         let last = self.last.as_ref().and_then(|file| self.files.get(file));
         let (key, number, is_path_believed) = if epoch.reason.is_by_root() {
@@ -113,12 +118,12 @@ impl Keys {
             let key = self.known.signer(note);
             if key.is_none() {
                 let text = "the key that has signed its epoch is missing";
-                self.say(State::Gap, &epoch.file, None, text);
+                self.say(LogState::Gap, &epoch.file, None, text);
                 return false;
             }
             if last.is_some_and(|last| epoch.number <= last.epoch.number) {
                 let text = "an old key begins a new epoch";
-                self.say(State::Modified, &epoch.file, None, text);
+                self.say(LogState::Modified, &epoch.file, None, text);
                 return false;
             }
             (key, epoch.number, true)
@@ -130,7 +135,7 @@ impl Keys {
                     Some(file) => format!("it continues {file}, which is missing"),
                     None => "it does not continue any file".to_owned(),
                 };
-                self.say(State::Gap, &epoch.file, Some(seqs), &text);
+                self.say(LogState::Gap, &epoch.file, Some(seqs), &text);
                 return false;
             };
             let number = before.epoch.number.saturating_add(1);
@@ -138,12 +143,12 @@ impl Keys {
         };
         if !key.is_some_and(|key| note.is_by(&key)) {
             let text = "its epoch is not signed by the key before";
-            self.say(State::Modified, &epoch.file, None, text);
+            self.say(LogState::Modified, &epoch.file, None, text);
             return false;
         }
         if epoch.number != number {
             let text = format!("its epoch has number {}, not {number}", epoch.number);
-            self.say(State::Modified, &epoch.file, None, &text);
+            self.say(LogState::Modified, &epoch.file, None, &text);
             return false;
         }
         is_path_believed && is_root_trusted
@@ -159,10 +164,10 @@ impl Keys {
             EpochReason::Damaged => "another process had changed the file before this one",
             EpochReason::GivenUp => "files before it could not be sealed and were given up",
         };
-        self.say(State::BrokenChain, &epoch.file, None, text);
+        self.say(LogState::BrokenChain, &epoch.file, None, text);
     }
 
-    fn say(&mut self, state: State, file: &str, seqs: Option<(u64, u64)>, text: &str) {
+    fn say(&mut self, state: LogState, file: &str, seqs: Option<(u64, u64)>, text: &str) {
         if self.findings.len() < FINDINGS_MAX {
             self.findings.push(finding(state, file, seqs, text));
         } else {

@@ -14,9 +14,9 @@ mod walk;
 pub use keys::Keys;
 pub use walk::{SidecarWalk, Step};
 
-use crate::verify::{Finding, State};
+use crate::verify::{Finding, LogState};
 
-fn finding(state: State, file: &str, seqs: Option<(u64, u64)>, text: &str) -> Finding {
+fn finding(state: LogState, file: &str, seqs: Option<(u64, u64)>, text: &str) -> Finding {
     let seqs = seqs.filter(|(first, last)| first <= last);
     Finding { state, file: file.to_owned(), line: None, seqs, text: text.to_owned() }
 }

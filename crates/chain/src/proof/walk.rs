@@ -7,7 +7,7 @@ use crate::hash::Hash;
 use crate::key::VerifierKey;
 use crate::note::Note;
 use crate::sidecar::{Entry, Meaning};
-use crate::verify::{Finding, State};
+use crate::verify::{Finding, LogState};
 
 /// What an entry adds.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -137,18 +137,18 @@ impl<'a> SidecarWalk<'a> {
             }
             Some(CheckpointReason::Stop) => {
                 let text = "these lines were added after the recorder had stopped";
-                self.say(State::Modified, seqs, text);
+                self.say(LogState::Modified, seqs, text);
             }
             _ => {}
         }
         if frame.start != offset {
             let text = format!("a frame begins at byte {}, not at {offset}", frame.start);
-            self.say(State::Modified, seqs, &text);
+            self.say(LogState::Modified, seqs, &text);
         }
         let advance = frame.last_seq.checked_sub(seq);
         if advance.is_none_or(|advance| advance > frame.lines) {
             let text = "the numbers of the sealed records do not follow each other";
-            self.say(State::Gap, seqs, text);
+            self.say(LogState::Gap, seqs, text);
         }
         Some(Step::Frame { frame: frame.clone(), first_seq })
     }
@@ -185,12 +185,12 @@ impl<'a> SidecarWalk<'a> {
 
     fn fault(&mut self, text: &str) -> Option<Step> {
         self.is_faulty = true;
-        self.say(State::Modified, None, text);
+        self.say(LogState::Modified, None, text);
         None
     }
 
     /// A hostile sidecar may have a fault in every frame.
-    fn say(&mut self, state: State, seqs: Option<(u64, u64)>, text: &str) {
+    fn say(&mut self, state: LogState, seqs: Option<(u64, u64)>, text: &str) {
         const FINDINGS_MAX: usize = 100;
         if self.findings.len() < FINDINGS_MAX {
             self.findings.push(finding(state, &self.file, seqs, text));

@@ -16,7 +16,7 @@ use std::io::{self, BufReader, Read};
 use super::content::Content;
 use super::missing::Memory;
 use super::removed::Removed;
-use super::walk::{Open, Place, Walk};
+use super::walk::{FileRank, Open, Walk};
 use super::{Directory, Options, Parts, Report, note_name};
 use crate::SIDECAR_ENDING;
 use crate::entry::CheckpointReason;
@@ -212,7 +212,7 @@ impl Follower {
         let memory = self.memory.clone();
         let mut walk = Walk::resume(directory, &self.options, &mut progress, memory);
         for (stem, parts) in self.stems.range(self.first_open()..) {
-            let place = Place { is_newest: newest == Some(stem), is_last_sealed: true };
+            let place = FileRank { is_newest: newest == Some(stem), is_last_sealed: true };
             let current = self.current.as_ref().filter(|current| current.stem == *stem);
             if is_unsealed(self.current.as_ref(), stem, parts) {
                 if parts.sidecar {
@@ -274,7 +274,7 @@ impl Follower {
                 current.keep(open);
                 break;
             }
-            let place = Place { is_newest: false, is_last_sealed: false };
+            let place = FileRank { is_newest: false, is_last_sealed: false };
             let mut current = self.current.take().unwrap_or_else(|| Current::new(stem, &walk));
             let has_entries = parts.sidecar && {
                 let mut open = current.read(&mut walk, directory, false)?;
@@ -460,7 +460,7 @@ impl Current {
         walk: &mut Walk<'_>,
         open: &mut Open<'_>,
         parts: &Parts,
-        place: Place,
+        place: FileRank,
         tail: Option<(u64, u64)>,
     ) -> io::Result<()> {
         walk.close(open, self.is_torn, place);

@@ -6,7 +6,7 @@
 
 use std::io::{self, Read};
 
-use super::report::{Finding, State};
+use super::report::{Finding, LogState};
 use super::walk::{Source, Walk, Walked, is_locked, is_missing};
 use super::{LOG_ENDINGS, Parts};
 
@@ -64,7 +64,7 @@ impl<'a> Walk<'a> {
             if is_locked(Some(&second)) {
                 self.report.encrypted_files += 1;
                 let text = format!("encrypted, and not compared with {chosen}");
-                self.say(State::Encrypted, other, None, text);
+                self.say(LogState::Encrypted, other, None, text);
                 continue;
             }
             // Faults of the chosen one are reported when it is compared with its seal.
@@ -76,7 +76,7 @@ impl<'a> Walk<'a> {
                 }
                 (Err(_), _) => {
                     let text = format!("cannot be compared with {chosen}, which cannot be read");
-                    self.say(State::Modified, other, None, text);
+                    self.say(LogState::Modified, other, None, text);
                     continue;
                 }
             };
@@ -91,7 +91,7 @@ impl<'a> Walk<'a> {
                         "differs from {chosen}, which must have the same lines; nothing shows when \
                          this file was made"
                     );
-                    let (state, file) = (State::Modified, other.clone());
+                    let (state, file) = (LogState::Modified, other.clone());
                     self.tell(Finding { state, file, line: Some(line), seqs: None, text });
                 }
                 Err((Side::Other, error)) => self.unreadable(other, error)?,
@@ -100,7 +100,7 @@ impl<'a> Walk<'a> {
                 }
                 Err((Side::Chosen, _)) => {
                     let text = format!("cannot be compared with {chosen}, which cannot be read");
-                    self.say(State::Modified, other, None, text);
+                    self.say(LogState::Modified, other, None, text);
                 }
             }
         }

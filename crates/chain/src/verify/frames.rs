@@ -3,7 +3,7 @@
 use std::io;
 
 use super::content::Run;
-use super::report::{Finding, State};
+use super::report::{Finding, LogState};
 use super::walk::{Open, Walk, add};
 use crate::entry::Frame;
 
@@ -23,7 +23,7 @@ impl Walk<'_> {
             // checkpoint first.
             open.signed = None;
             let text = "these lines were added after the recorder had stopped";
-            self.say_of(State::Modified, &open.log, seqs, text);
+            self.say_of(LogState::Modified, &open.log, seqs, text);
         }
         if frame.recovered {
             add(&mut self.report.recovered_lines, frame.lines);
@@ -35,11 +35,11 @@ impl Walk<'_> {
         let advance = frame.last_seq.checked_sub(seq);
         if advance.is_none_or(|advance| advance > frame.lines) {
             let text = "the numbers of the sealed records do not follow each other";
-            self.say_of(State::Gap, &open.log, seqs, text);
+            self.say_of(LogState::Gap, &open.log, seqs, text);
         }
         if frame.start < offset {
             let text = format!("was truncated to {} bytes; {offset} were sealed", frame.start);
-            self.say(State::Truncated, &open.log, None, text);
+            self.say(LogState::Truncated, &open.log, None, text);
             // The bytes between are missing, and the rest is at its old offset.
             open.content = None;
         }
@@ -60,7 +60,7 @@ impl Walk<'_> {
         };
         if skipped > 0 {
             let text = format!("another process wrote {skipped} bytes at byte {offset}");
-            self.say(State::Modified, &open.log, None, text);
+            self.say(LogState::Modified, &open.log, None, text);
         }
         self.report.lost_lines += run.lost_lines;
         if !run.fits(frame) {
@@ -71,7 +71,7 @@ impl Walk<'_> {
             // They were not sealed when they were written: at least their numbers must be those of
             // a recorder.
             self.tell(Finding {
-                state: State::Modified,
+                state: LogState::Modified,
                 file: open.log.clone(),
                 line: Some(odd),
                 seqs: (seqs.0 <= seqs.1).then_some(seqs),
@@ -85,7 +85,7 @@ impl Walk<'_> {
     pub(super) fn tell_recovered(&mut self, open: &mut Open<'_>) {
         if let Some(seqs) = open.recovered.take() {
             let text = "recovered: sealed at a start, not when they were written";
-            self.say_of(State::Recovered, &open.log, seqs, text);
+            self.say_of(LogState::Recovered, &open.log, seqs, text);
         }
     }
 
@@ -103,14 +103,14 @@ impl Walk<'_> {
             if open.bad_frames > 0 {
                 // Not the beginning of what was sealed, and therefore not only cut.
                 let text = format!("the file is {missing} bytes too short for this frame");
-                self.say_of(State::Modified, &open.log, seqs, text);
+                self.say_of(LogState::Modified, &open.log, seqs, text);
             } else if run.may_be_cut(frame) {
                 let text = format!("ends {missing} bytes before the end of this frame");
-                self.say_of(State::Truncated, &open.log, seqs, text);
+                self.say_of(LogState::Truncated, &open.log, seqs, text);
             } else {
                 let text = format!("not what was sealed, and {missing} bytes shorter");
                 self.tell(Finding {
-                    state: State::Modified,
+                    state: LogState::Modified,
                     file: open.log.clone(),
                     line: Some(run.first_odd_line.unwrap_or(line)),
                     seqs: (seqs.0 <= seqs.1).then_some(seqs),
@@ -126,7 +126,7 @@ impl Walk<'_> {
                 None => "not what was sealed",
             };
             self.tell(Finding {
-                state: State::Modified,
+                state: LogState::Modified,
                 file: open.log.clone(),
                 line: Some(run.first_odd_line.unwrap_or(line)),
                 seqs: (seqs.0 <= seqs.1).then_some(seqs),
@@ -153,16 +153,16 @@ impl Walk<'_> {
                     let text = format!(
                         "{lines} lines ({bytes} bytes) were added after the recorder had stopped"
                     );
-                    self.say(State::Modified, &open.log, None, text);
+                    self.say(LogState::Modified, &open.log, None, text);
                 } else if may_grow {
                     add(&mut self.report.unsigned_lines, lines);
                     let text = format!("{lines} lines ({bytes} bytes) are in no frame yet");
-                    self.say(State::UnsignedTail, &open.log, None, text);
+                    self.say(LogState::UnsignedTail, &open.log, None, text);
                     self.ended = None;
                 } else {
                     let text =
                         format!("{lines} lines ({bytes} bytes) at the end were never sealed");
-                    self.say(State::Modified, &open.log, None, text);
+                    self.say(LogState::Modified, &open.log, None, text);
                 }
             }
             Err(error) => self.unreadable(&open.log, error)?,

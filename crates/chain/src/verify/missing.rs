@@ -5,7 +5,7 @@ use std::mem::take;
 use super::Directory;
 use super::Options;
 use super::removed::{Gone, Removed};
-use super::report::{Report, State};
+use super::report::{LogState, Report};
 use super::walk::{Before, Walk};
 use crate::entry::CheckpointReason;
 use crate::hash::Hash;
@@ -108,20 +108,20 @@ impl<'a> Walk<'a> {
     pub(super) fn removed_but_sidecar(&mut self, gone: &Gone, hash: Option<Hash>) {
         if hash.is_some_and(|hash| hash != gone.chain) {
             let text = format!("the tombstone of {} belongs to another file", gone.file);
-            self.say(State::Modified, gone.list(), Some(gone.line()), text);
+            self.say(LogState::Modified, gone.list(), Some(gone.line()), text);
         }
         self.report.add_removed(gone);
     }
 
     /// A file whose sidecar is here without a tombstone.
     pub(super) fn missing_but_sidecar(&mut self, log: &str, seqs: (u64, u64)) {
-        self.say_of(State::Gap, log, seqs, "the file is missing, its sidecar is here");
+        self.say_of(LogState::Gap, log, seqs, "the file is missing, its sidecar is here");
     }
 
     /// Reports a log file without a sidecar.
     pub(super) fn unsealed_lines(&mut self, log: &str, lines: u64) {
         self.without_sidecar(log);
-        self.say(State::NotSealed, log, None, format!("no sidecar; {lines} lines"));
+        self.say(LogState::NotSealed, log, None, format!("no sidecar; {lines} lines"));
     }
 
     /// After a log file without a sidecar.

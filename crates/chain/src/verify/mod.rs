@@ -20,8 +20,8 @@ use std::collections::{BTreeMap, HashSet};
 use std::io::{self, Read};
 
 pub use follow::{Follower, GrowingDirectory, Sealed};
-pub use report::{Finding, Report, State};
-use walk::Place;
+pub use report::{Finding, LogState, Report};
+use walk::FileRank;
 
 use crate::entry::{Checkpoint, is_stem};
 use crate::key::VerifierKey;
@@ -120,7 +120,7 @@ pub fn verify(
             continue;
         }
         let is_last_sealed = listing.last_sealed.as_ref().is_none_or(|last| *last <= stem);
-        let place = Place { is_newest: listing.stems.is_empty(), is_last_sealed };
+        let place = FileRank { is_newest: listing.stems.is_empty(), is_last_sealed };
         if walk.file(&stem, &parts, &listing.removed, place)? == walk::Walked::Vanished {
             // Compressed or removed since the names were read: list it again.
             again += 1;
@@ -128,7 +128,7 @@ pub fn verify(
             if again > AGAIN_MAX {
                 // No entry of the directory may keep the rest from being read.
                 let text = "is listed in the directory, but could not be opened";
-                walk.say(State::Modified, &format!("{stem}.jsonl"), None, text);
+                walk.say(LogState::Modified, &format!("{stem}.jsonl"), None, text);
                 listing.stems.remove(&stem);
                 again = 0;
             }

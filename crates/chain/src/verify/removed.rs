@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, BufReader};
 
-use super::report::{FINDINGS_MAX, Finding, Report, State};
+use super::report::{FINDINGS_MAX, Finding, LogState, Report};
 use super::walk::Walk;
 use super::{Directory, GrowingDirectory, open_list};
 use crate::entry::{Checkpoint, Epoch, RemovalReason, Tombstone};
@@ -33,7 +33,7 @@ pub struct Gone {
     /// Its lines and bytes, and what was found in it, if a hub removed it.
     pub lines: u64,
     pub bytes: u64,
-    pub state: Option<State>,
+    pub state: Option<LogState>,
     /// The file's only epoch: the next keys depend on it.
     pub epochs: Vec<(Epoch, Note, u64)>,
     note: Note,
@@ -228,7 +228,7 @@ impl Removed {
                 first.note.name
             );
             let (list, seqs) = (HUB_REMOVED_FILE, (first.first_seq, last.last_seq));
-            walk.say_of(State::Gap, list, seqs, text);
+            walk.say_of(LogState::Gap, list, seqs, text);
         }
     }
 }
@@ -238,13 +238,13 @@ impl Removed {
     /// left, too.
     fn found_before(&self, walk: &mut Walk<'_>, is_by_hub: &dyn Fn(&Note) -> bool) {
         let keys = walk.options.hub_keys.len();
-        let is_bad = |state: &State| *state >= State::BrokenChain;
+        let is_bad = |state: &LogState| *state >= LogState::BrokenChain;
         let bad = self.hub.files.iter().filter_map(|(stem, gone)| {
             let state = gone.state.filter(is_bad)?;
             gone.is_signed(keys, is_by_hub).then_some((stem, gone, state))
         });
         let findings = &walk.report.findings;
-        let is_found = |stem: &str, state: State| {
+        let is_found = |stem: &str, state: LogState| {
             let is_it = |finding: &Finding| {
                 finding.state >= state && finding.file.split('.').next() == Some(stem)
             };
@@ -377,12 +377,12 @@ impl List {
         walk.report.add_uncounted(self.more_findings);
         if self.ignored > 0 {
             let text = format!("there are {} more tombstones than are read", self.ignored);
-            walk.tell(finding(self.name, State::Gap, None, &text));
+            walk.tell(finding(self.name, LogState::Gap, None, &text));
         }
         if self.end.is_torn || !self.end.epochs.is_empty() {
             // It is completed or cut off before a file is removed.
             let text = "the last entry is not complete";
-            walk.tell(finding(self.name, State::UnsignedTail, None, text));
+            walk.tell(finding(self.name, LogState::UnsignedTail, None, text));
         }
     }
 
@@ -396,9 +396,9 @@ impl List {
 }
 
 fn modified(list: &str, line: u64, text: &str) -> Finding {
-    finding(list, State::Modified, Some(line), text)
+    finding(list, LogState::Modified, Some(line), text)
 }
 
-fn finding(list: &str, state: State, line: Option<u64>, text: &str) -> Finding {
+fn finding(list: &str, state: LogState, line: Option<u64>, text: &str) -> Finding {
     Finding { state, file: list.to_owned(), line, seqs: None, text: text.to_owned() }
 }

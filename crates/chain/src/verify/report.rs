@@ -11,7 +11,7 @@ pub(super) const FINDINGS_MAX: usize = 1000;
 
 /// The state of a sealed log, from good to bad. The worst finding decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum State {
+pub enum LogState {
     /// Everything is there, unchanged, and under a signature.
     Ok,
     /// As `Ok`, and the recorder itself reports lost records in it.
@@ -36,7 +36,7 @@ pub enum State {
     WrongKey,
 }
 
-impl State {
+impl LogState {
     /// All of them.
     pub const ALL: [Self; 11] = [
         Self::Ok,
@@ -62,17 +62,17 @@ impl State {
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
-            State::Ok => "ok",
-            State::Lost => "lost",
-            State::UnsignedTail => "unsigned_tail",
-            State::Recovered => "recovered",
-            State::Encrypted => "encrypted",
-            State::BrokenChain => "broken_chain",
-            State::NotSealed => "not_sealed",
-            State::Gap => "gap",
-            State::Truncated => "truncated",
-            State::Modified => "modified",
-            State::WrongKey => "wrong_key",
+            LogState::Ok => "ok",
+            LogState::Lost => "lost",
+            LogState::UnsignedTail => "unsigned_tail",
+            LogState::Recovered => "recovered",
+            LogState::Encrypted => "encrypted",
+            LogState::BrokenChain => "broken_chain",
+            LogState::NotSealed => "not_sealed",
+            LogState::Gap => "gap",
+            LogState::Truncated => "truncated",
+            LogState::Modified => "modified",
+            LogState::WrongKey => "wrong_key",
         }
     }
 }
@@ -81,7 +81,7 @@ impl State {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
     /// How bad it is.
-    pub state: State,
+    pub state: LogState,
     /// The file, without its directory.
     pub file: String,
     /// Number of the line in that file, from 1, where it begins.
@@ -117,9 +117,9 @@ pub struct Report {
     pub findings: Vec<Finding>,
     /// Findings beyond those.
     pub more_findings: u64,
-    worst: Option<State>,
+    worst: Option<LogState>,
     /// The worst one that more files cannot mend.
-    worst_so_far: Option<State>,
+    worst_so_far: Option<LogState>,
     /// Remarks that are not faults of the log.
     pub notes: Vec<String>,
     /// Notes beyond those.
@@ -157,19 +157,19 @@ pub struct Report {
 impl Report {
     /// The state of the log.
     #[must_use]
-    pub fn state(&self) -> State {
+    pub fn state(&self) -> LogState {
         self.at_least_lost(self.worst)
     }
 
     /// The state of a copy that is still growing: that the next file is missing counts for nothing.
     #[must_use]
-    pub fn state_so_far(&self) -> State {
+    pub fn state_so_far(&self) -> LogState {
         self.at_least_lost(self.worst_so_far)
     }
 
-    fn at_least_lost(&self, worst: Option<State>) -> State {
-        let lost = if self.lost_lines > 0 { State::Lost } else { State::Ok };
-        worst.unwrap_or(State::Ok).max(lost)
+    fn at_least_lost(&self, worst: Option<LogState>) -> LogState {
+        let lost = if self.lost_lines > 0 { LogState::Lost } else { LogState::Ok };
+        worst.unwrap_or(LogState::Ok).max(lost)
     }
 
     /// Counts a file that has a tombstone.

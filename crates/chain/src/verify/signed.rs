@@ -1,6 +1,6 @@
 //! Signed entries: epochs and checkpoints, and by which key each must be signed.
 
-use super::report::State;
+use super::report::LogState;
 use super::walk::{Before, Open, Walk};
 use crate::entry::{Checkpoint, CheckpointReason, Epoch, EpochReason};
 use crate::note::Note;
@@ -30,7 +30,7 @@ impl Walk<'_> {
         if !root_believed && !self.wrong_key_told {
             self.wrong_key_told = true;
             let text = format!("sealed under another root key: {}", epoch.root);
-            self.say(State::WrongKey, sidecar, line, text);
+            self.say(LogState::WrongKey, sidecar, line, text);
         }
         let mut number = self.epoch.saturating_add(1);
         // Without the files before, their last key is unknown.
@@ -43,9 +43,9 @@ impl Walk<'_> {
             // The missing files may have had more epochs.
             if !self.is_by_known_key(note) {
                 is_gap = true;
-                self.say(State::Gap, sidecar, line, "the key that has signed this is missing");
+                self.say(LogState::Gap, sidecar, line, "the key that has signed this is missing");
             } else if epoch.number <= self.epoch {
-                self.say(State::Modified, sidecar, line, "an old key begins a new epoch");
+                self.say(LogState::Modified, sidecar, line, "an old key begins a new epoch");
             }
             number = epoch.number;
             signer = self.known.signer(note);
@@ -57,11 +57,11 @@ impl Walk<'_> {
             if !signer.is_some_and(|key| note.is_by(&key)) {
                 is_believed = false;
                 let text = "the new key is not signed by the key before";
-                self.say(State::Modified, sidecar, line, text);
+                self.say(LogState::Modified, sidecar, line, text);
             } else if epoch.number != number {
                 let text =
                     format!("epoch {} follows epoch {}", epoch.number, number.saturating_sub(1));
-                self.say(State::Modified, sidecar, line, text);
+                self.say(LogState::Modified, sidecar, line, text);
             }
         }
         is_believed &= !is_gap;
@@ -90,38 +90,38 @@ impl Walk<'_> {
         let no_sidecar = "its sidecar is missing: the file after it continues it";
         let Some(before) = &self.before else {
             if let Some(file) = unsealed {
-                self.say_of(State::Gap, &file, (1, epoch.seq), no_sidecar);
+                self.say_of(LogState::Gap, &file, (1, epoch.seq), no_sidecar);
                 return true;
             }
             let text = match &epoch.previous {
                 Some(file) => format!("the files before it are missing, up to {file}"),
                 None => "the files before it are missing".to_owned(),
             };
-            self.say_of(State::Gap, sidecar, (1, epoch.seq), text);
+            self.say_of(LogState::Gap, sidecar, (1, epoch.seq), text);
             return true;
         };
         if epoch.previous.as_ref() != Some(&before.file) {
             let seqs = (before.seq.saturating_add(1), epoch.seq);
             if let Some(file) = unsealed {
-                self.say_of(State::Gap, &file, seqs, no_sidecar);
+                self.say_of(LogState::Gap, &file, seqs, no_sidecar);
                 return true;
             }
             let text = match &epoch.previous {
                 Some(file) => format!("it continues {file}, which is missing"),
                 None => "it does not continue any file of this directory".to_owned(),
             };
-            self.say_of(State::Gap, sidecar, seqs, text);
+            self.say_of(LogState::Gap, sidecar, seqs, text);
             return true;
         }
         if epoch.chain != before.hash || epoch.seq != before.seq {
             let text = "the chain does not continue from the entry before it";
-            self.say(State::Modified, sidecar, line, text);
+            self.say(LogState::Modified, sidecar, line, text);
         } else if !is_closed {
             // The key that signs epochs lives as long as its file: it alone must not be able to
             // state how that file ended.
             let file = before.file.clone();
             let text = "the file does not end with its last checkpoint, and another one follows";
-            self.say(State::Modified, &file, None, text);
+            self.say(LogState::Modified, &file, None, text);
         }
         false
     }
@@ -139,7 +139,7 @@ impl Walk<'_> {
             EpochReason::Damaged => "another process had changed the file before this one",
             EpochReason::GivenUp => "too many files could not be sealed: some were given up",
         };
-        self.say(State::BrokenChain, sidecar, line, text);
+        self.say(LogState::BrokenChain, sidecar, line, text);
     }
 
     pub(super) fn checkpoint(
@@ -162,10 +162,10 @@ impl Walk<'_> {
         }
         if !is_signed {
             let text = "the checkpoint is not signed by the key that the checkpoint before names";
-            self.say(State::Modified, &open.sidecar, line, text);
+            self.say(LogState::Modified, &open.sidecar, line, text);
         } else if !fits {
             let text = "the checkpoint was signed for other entries than those before it";
-            self.say(State::Modified, &open.sidecar, line, text);
+            self.say(LogState::Modified, &open.sidecar, line, text);
         } else {
             self.report.unsigned_lines = 0;
             self.ended = Some(checkpoint.reason);

@@ -1,6 +1,6 @@
 //! Names in the directory that look like those of log files, but are not.
 
-use super::report::State;
+use super::report::LogState;
 use super::walk::Walk;
 use super::{HUB_REMOVED_FILE, LOG_ENDINGS, REMOVED_FILE, SIDECAR_ENDING};
 use crate::entry::is_stem;
@@ -19,7 +19,7 @@ impl Walk<'_> {
             if name.to_ascii_lowercase().starts_with(HEAD) {
                 let text = "looks like a file of the log, but no recorder makes such a name: it is \
                             not sealed and was not read";
-                self.say(State::NotSealed, name, None, text);
+                self.say(LogState::NotSealed, name, None, text);
             } else {
                 self.report.add_note(format!("{name}: not a file of this log; it was not read"));
             }

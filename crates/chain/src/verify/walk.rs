@@ -6,7 +6,7 @@ use super::content::Content;
 use super::forms::{Chosen, Forms};
 use super::missing::Missing;
 use super::removed::{Gone, Removed};
-use super::report::{Finding, Report, State};
+use super::report::{Finding, LogState, Report};
 use super::{Directory, Locked, Options, Parts};
 use crate::SIDECAR_ENDING;
 use crate::entry::CheckpointReason;
@@ -44,7 +44,7 @@ pub(super) struct Open<'a> {
 
 /// The position of a file among the others.
 #[derive(Clone, Copy, Debug)]
-pub struct Place {
+pub struct FileRank {
     /// No file is newer.
     pub is_newest: bool,
     /// No newer file has a sidecar: the recorder may not have got further.
@@ -145,7 +145,7 @@ impl<'a> Walk<'a> {
 
     pub(super) fn say(
         &mut self,
-        state: State,
+        state: LogState,
         file: &str,
         line: Option<u64>,
         text: impl Into<String>,
@@ -156,7 +156,7 @@ impl<'a> Walk<'a> {
 
     pub(super) fn say_of(
         &mut self,
-        state: State,
+        state: LogState,
         file: &str,
         seqs: (u64, u64),
         text: impl Into<String>,
@@ -179,7 +179,7 @@ impl<'a> Walk<'a> {
         stem: &str,
         parts: &Parts,
         removed: &Removed,
-        place: Place,
+        place: FileRank,
     ) -> io::Result<Walked> {
         let has_log = parts.has_log();
         let gone = removed.get(stem);
@@ -266,22 +266,23 @@ impl<'a> Walk<'a> {
     }
 
     /// The end of a sidecar.
-    pub(super) fn close(&mut self, open: &mut Open<'_>, is_torn: bool, place: Place) {
+    pub(super) fn close(&mut self, open: &mut Open<'_>, is_torn: bool, place: FileRank) {
         self.report.files += 1;
         self.report_entries(open, is_torn, place);
     }
 
     /// Reports what was counted over all entries of a file.
-    fn report_entries(&mut self, open: &mut Open<'_>, is_torn: bool, place: Place) {
+    fn report_entries(&mut self, open: &mut Open<'_>, is_torn: bool, place: FileRank) {
         if is_torn {
-            let state = if place.is_last_sealed { State::UnsignedTail } else { State::Modified };
+            let state =
+                if place.is_last_sealed { LogState::UnsignedTail } else { LogState::Modified };
             self.say(state, &open.sidecar, None, "the last entry is not complete");
             self.ended = None;
         }
         self.tell_recovered(open);
         if open.bad_frames > 1 {
             let text = format!("{} more frames are not what was sealed", open.bad_frames - 1);
-            self.say(State::Modified, &open.log, None, text);
+            self.say(LogState::Modified, &open.log, None, text);
         }
     }
 
@@ -294,7 +295,7 @@ impl<'a> Walk<'a> {
             let is_kept = |older: &String| removed.get(older).is_none();
             if self.newest_kept.as_ref().is_some_and(is_kept) {
                 let text = "was removed while older files were kept, which no retention does";
-                self.say(State::Gap, &format!("{stem}.jsonl"), None, text);
+                self.say(LogState::Gap, &format!("{stem}.jsonl"), None, text);
             }
         } else if has_log && !is_gone {
             self.newest_kept = Some(stem.to_owned());
@@ -306,11 +307,11 @@ impl<'a> Walk<'a> {
         &mut self,
         sidecar: &str,
         source: Source<'a>,
-        place: Place,
+        place: FileRank,
     ) -> io::Result<Option<(SidecarEntries<'a>, Entry)>> {
         let source = match source {
             Err(error) if error.raw_os_error().is_none() => {
-                self.say(State::Modified, sidecar, None, format!("cannot be read: {error}"));
+                self.say(LogState::Modified, sidecar, None, format!("cannot be read: {error}"));
                 return Ok(None);
             }
             source => source?,
@@ -323,9 +324,9 @@ impl<'a> Walk<'a> {
         Ok(None)
     }
 
-    pub(super) fn no_entry(&mut self, sidecar: &str, place: Place) {
+    pub(super) fn no_entry(&mut self, sidecar: &str, place: FileRank) {
         let text = "there is no complete entry in the sidecar";
-        let state = if place.is_last_sealed { State::NotSealed } else { State::Modified };
+        let state = if place.is_last_sealed { LogState::NotSealed } else { LogState::Modified };
         self.say(state, sidecar, None, text);
     }
 
@@ -341,7 +342,7 @@ impl<'a> Walk<'a> {
         if error.raw_os_error().is_some() {
             return Err(io::Error::new(error.kind(), format!("{log}: {error}")));
         }
-        self.say(State::Modified, log, None, format!("cannot be read: {error}"));
+        self.say(LogState::Modified, log, None, format!("cannot be read: {error}"));
         Ok(())
     }
 
@@ -358,7 +359,7 @@ impl<'a> Walk<'a> {
         self.without_sidecar(log);
         if is_locked(Some(&source)) {
             self.report.encrypted_files += 1;
-            self.say(State::NotSealed, log, None, "no sidecar; it is encrypted");
+            self.say(LogState::NotSealed, log, None, "no sidecar; it is encrypted");
             return Ok(());
         }
         let Some(mut content) = self.content_of(log, source)? else { return Ok(()) };
@@ -377,19 +378,24 @@ impl<'a> Walk<'a> {
         if open.signed == Some(CheckpointReason::Rotate) {
             open.signed = None;
             let text = "there is an entry after the last checkpoint of the file";
-            self.say(State::Modified, &open.sidecar, line, text);
+            self.say(LogState::Modified, &open.sidecar, line, text);
         }
         match &entry.meaning {
             Some(Meaning::Epoch(epoch, note)) if open.is_first_entry => {
                 if epoch.file != open.log {
                     let text = format!("this is the sidecar of {}", epoch.file);
-                    self.say(State::Modified, &open.sidecar, line, text);
+                    self.say(LogState::Modified, &open.sidecar, line, text);
                 }
                 let is_closed = ended == Some(CheckpointReason::Rotate);
                 self.epoch(&open.sidecar, line, epoch, note, is_closed);
             }
             _ if open.is_first_entry => {
-                self.say(State::Modified, &open.sidecar, line, "the first entry is not an epoch");
+                self.say(
+                    LogState::Modified,
+                    &open.sidecar,
+                    line,
+                    "the first entry is not an epoch",
+                );
                 // Without it there is no key and no position: nothing can match.
                 self.before = Some(self.lost_position(&open.log));
             }
@@ -399,10 +405,10 @@ impl<'a> Walk<'a> {
             }
             Some(Meaning::Epoch(..)) => {
                 let text = "an epoch begins in the middle of a file";
-                self.say(State::Modified, &open.sidecar, line, text);
+                self.say(LogState::Modified, &open.sidecar, line, text);
             }
             Some(Meaning::Tombstone(..) | Meaning::HubTombstone(..)) | None => {
-                self.say(State::Modified, &open.sidecar, line, "not an entry of a sidecar");
+                self.say(LogState::Modified, &open.sidecar, line, "not an entry of a sidecar");
             }
         }
         Ok(())
@@ -423,7 +429,7 @@ impl<'a> Walk<'a> {
         let first_seq = gone.epochs.first().map_or(0, |(epoch, ..)| epoch.seq).saturating_add(1);
         if gone.first_seq != first_seq {
             let text = format!("the tombstone of {} does not match its keys", gone.file);
-            self.say(State::Modified, gone.list(), Some(gone.line()), text);
+            self.say(LogState::Modified, gone.list(), Some(gone.line()), text);
         }
         self.before = Some(Before {
             file: gone.file.clone(),

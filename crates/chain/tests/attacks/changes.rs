@@ -2,9 +2,9 @@
 //! anew.
 
 use tacho_chain::entry::CheckpointReason;
-use tacho_chain::verify::State;
+use tacho_chain::verify::LogState;
 
-use crate::support::{Recorder, assert_state, check, line, log, sealed, sidecar};
+use crate::support::{TestRecorder, assert_state, check, line, log, sealed, sidecar};
 
 /// The newest file has no checkpoint yet: its sidecar can be cut to its first entry.
 #[test]
@@ -15,13 +15,13 @@ fn a_newest_file_without_a_checkpoint_does_not_vanish() {
     let epoch = recorder.dir.0[&sidecar(4)].clone();
     recorder.lines(3);
     recorder.dir.0.remove(&log(4));
-    assert_state(&recorder.verify(), State::Gap);
+    assert_state(&recorder.verify(), LogState::Gap);
     recorder.dir.0.insert(sidecar(4), epoch);
-    assert_state(&recorder.verify(), State::Gap);
+    assert_state(&recorder.verify(), LogState::Gap);
     recorder.dir.0.insert(sidecar(4), Vec::new());
-    assert!(recorder.verify().state() >= State::NotSealed);
+    assert!(recorder.verify().state() >= LogState::NotSealed);
     recorder.dir.0.remove(&sidecar(4));
-    assert_state(&recorder.verify(), State::Truncated);
+    assert_state(&recorder.verify(), LogState::Truncated);
 }
 
 #[test]
@@ -31,7 +31,7 @@ fn a_changed_byte_is_found_with_its_place() {
     let at = file.len() - 4;
     file[at] ^= 1;
     let report = recorder.verify();
-    assert_state(&report, State::Modified);
+    assert_state(&report, LogState::Modified);
     let [finding] = &report.findings[..] else { panic!("{:?}", report.findings) };
     assert_eq!((finding.file.as_str(), finding.line), (log(2).as_str(), Some(6)));
     assert_eq!(finding.seqs, Some((11, 12)));
@@ -43,7 +43,7 @@ fn a_deleted_line_is_found_with_its_place() {
     let text = recorder.dir.text(&log(3)).replace(&line(15), "");
     *recorder.dir.file(&log(3)) = text.into_bytes();
     let report = recorder.verify();
-    assert!(report.state() >= State::Truncated);
+    assert!(report.state() >= LogState::Truncated);
     // Where record 15 was.
     assert_eq!(report.findings[0].line, Some(3));
 }
@@ -53,14 +53,14 @@ fn inserted_and_reordered_lines_are_found() {
     let mut recorder = sealed();
     let text = recorder.dir.text(&log(1)).replace(&line(2), &(line(2) + &line(2)));
     *recorder.dir.file(&log(1)) = text.into_bytes();
-    assert_state(&recorder.verify(), State::Modified);
+    assert_state(&recorder.verify(), LogState::Modified);
 
     let mut recorder = sealed();
     let (two, three) = (line(2), line(3));
     let text = recorder.dir.text(&log(1)).replace(&(two.clone() + &three), &(three + &two));
     *recorder.dir.file(&log(1)) = text.into_bytes();
     let report = recorder.verify();
-    assert_state(&report, State::Modified);
+    assert_state(&report, LogState::Modified);
     assert_eq!(report.findings[0].line, Some(2));
 }
 
@@ -74,7 +74,7 @@ fn cve_2023_31438_truncation_of_a_sealed_log() {
         let mut recorder = sealed();
         for end in (0..length).rev() {
             recorder.dir.file(&log(number)).truncate(end);
-            assert_state(&recorder.verify(), State::Truncated);
+            assert_state(&recorder.verify(), LogState::Truncated);
         }
     }
 }
@@ -93,10 +93,10 @@ fn cve_2023_31438_truncation_at_a_checkpoint() {
     recorder.dir.file(&log(3)).truncate(kept);
     // On its own it is the log of a recorder that was killed, and the report says so.
     let report = recorder.verify();
-    assert_state(&report, State::Ok);
+    assert_state(&report, LogState::Ok);
     assert!(!report.is_closed);
     let report = check(&recorder.dir, &recorder.root, Some(&expect));
-    assert_state(&report, State::Truncated);
+    assert_state(&report, LogState::Truncated);
     assert_eq!(report.findings[0].seqs, Some((18, 18)));
 }
 
@@ -114,15 +114,15 @@ fn cve_2023_31439_changed_content_with_hashes_made_anew() {
     *forged.dir.file(&sidecar(1)) = side.replace(&digest(&old), &digest(&new)).into_bytes();
     *forged.dir.file(&log(1)) = text.into_bytes();
     let report = forged.verify();
-    assert_state(&report, State::Modified);
+    assert_state(&report, LogState::Modified);
     assert!(report.findings[0].text.contains("checkpoint"), "{:?}", report.findings);
 
     // With the attacker's own key it verifies under that key only.
-    let mut own = Recorder::new(2);
+    let mut own = TestRecorder::new(2);
     own.lines(3);
     own.stop();
-    assert_state(&own.verify(), State::Ok);
-    assert_state(&check(&own.dir, &honest.root, None), State::WrongKey);
+    assert_state(&own.verify(), LogState::Ok);
+    assert_state(&check(&own.dir, &honest.root, None), LogState::WrongKey);
 }
 
 /// CVE-2023-31437: a sealed journal is changed so that some views do not show all of it. Here every
@@ -133,14 +133,14 @@ fn cve_2023_31437_lines_that_readers_do_not_see() {
     // A reader skips data that is not a line: zero bytes instead of a record.
     let place = line(1).len()..2 * line(1).len() - 1;
     recorder.dir.file(&log(1))[place].fill(0);
-    assert_state(&recorder.verify(), State::Modified);
+    assert_state(&recorder.verify(), LogState::Modified);
 
     // Plain wins over compressed for every reader: a plain file beside the sealed one.
     let mut recorder = sealed();
     let real = recorder.dir.0[&log(1)].clone();
     recorder.dir.0.insert(format!("{}.zst", log(1)), real);
     recorder.dir.file(&log(1)).clear();
-    assert_state(&recorder.verify(), State::Modified);
+    assert_state(&recorder.verify(), LogState::Modified);
 }
 
 #[test]
@@ -149,7 +149,7 @@ fn swapped_files_are_found() {
     let (one, three) = (recorder.dir.0[&log(1)].clone(), recorder.dir.0[&log(3)].clone());
     *recorder.dir.file(&log(1)) = three;
     *recorder.dir.file(&log(3)) = one;
-    assert!(recorder.verify().state() >= State::Truncated);
+    assert!(recorder.verify().state() >= LogState::Truncated);
 
     let mut recorder = sealed();
     for name in [log, sidecar] {
@@ -157,12 +157,12 @@ fn swapped_files_are_found() {
         *recorder.dir.file(&name(2)) = three;
         *recorder.dir.file(&name(3)) = two;
     }
-    assert_state(&recorder.verify(), State::Modified);
+    assert_state(&recorder.verify(), LogState::Modified);
 
     let mut recorder = sealed();
     let other = recorder.dir.0[&sidecar(2)].clone();
     *recorder.dir.file(&sidecar(3)) = other;
-    assert_state(&recorder.verify(), State::Modified);
+    assert_state(&recorder.verify(), LogState::Modified);
 }
 
 #[test]
@@ -172,34 +172,34 @@ fn a_renamed_or_doubled_file_is_found() {
         let bytes = recorder.dir.0.remove(&name(3)).expect("there");
         recorder.dir.0.insert(name(4), bytes);
     }
-    assert_state(&recorder.verify(), State::Modified);
+    assert_state(&recorder.verify(), LogState::Modified);
 
     let mut recorder = sealed();
     for name in [log, sidecar] {
         let bytes = recorder.dir.0[&name(2)].clone();
         recorder.dir.0.insert(name(4), bytes);
     }
-    assert_state(&recorder.verify(), State::Modified);
+    assert_state(&recorder.verify(), LogState::Modified);
 
     let mut recorder = sealed();
     let bytes = recorder.dir.0[&log(2)].clone();
     recorder.dir.0.insert(log(4), bytes);
-    assert_state(&recorder.verify(), State::NotSealed);
+    assert_state(&recorder.verify(), LogState::NotSealed);
 }
 
 #[test]
 fn a_missing_file_is_a_gap_and_a_missing_end_a_truncation() {
-    for (number, state) in [(1, State::Gap), (2, State::Gap), (3, State::Truncated)] {
+    for (number, state) in [(1, LogState::Gap), (2, LogState::Gap), (3, LogState::Truncated)] {
         let mut recorder = sealed();
         recorder.dir.0.remove(&log(number));
         recorder.dir.0.remove(&sidecar(number));
         assert_state(&recorder.verify(), state);
         let mut recorder = sealed();
         recorder.dir.0.remove(&log(number));
-        assert_state(&recorder.verify(), State::Gap);
+        assert_state(&recorder.verify(), LogState::Gap);
         let mut recorder = sealed();
         recorder.dir.0.remove(&sidecar(number));
-        assert!(recorder.verify().state() >= State::NotSealed);
+        assert!(recorder.verify().state() >= LogState::NotSealed);
     }
     let mut recorder = sealed();
     recorder.dir.0.remove(&log(2));
@@ -215,8 +215,8 @@ fn a_file_whose_sidecar_was_deleted_is_not_one_that_was_never_sealed() {
         let mut recorder = sealed();
         recorder.dir.0.remove(&sidecar(number));
         let report = recorder.verify();
-        assert_state(&report, State::Gap);
-        let gaps: Vec<_> = report.findings.iter().filter(|it| it.state == State::Gap).collect();
+        assert_state(&report, LogState::Gap);
+        let gaps: Vec<_> = report.findings.iter().filter(|it| it.state == LogState::Gap).collect();
         let [gap] = &gaps[..] else { panic!("{gaps:?}") };
         assert_eq!((&gap.file, gap.seqs), (&log(number), Some(seqs)));
         assert!(gap.text.contains("its sidecar is missing"), "{}", gap.text);

@@ -2,9 +2,9 @@
 
 use std::io;
 
-use tacho_chain::verify::{self, Directory, Options, Report, State};
+use tacho_chain::verify::{self, Directory, LogState, Options, Report};
 
-use crate::support::{Dir, Recorder, assert_state, line, log, sealed};
+use crate::support::{Dir, TestRecorder, assert_state, line, log, sealed};
 
 /// A directory whose `.age` files can be opened with a key: it returns their decrypted content.
 struct Opened<'a>(&'a Dir);
@@ -25,7 +25,7 @@ impl Directory for Opened<'_> {
     }
 }
 
-fn verify(recorder: &Recorder) -> Report {
+fn verify(recorder: &TestRecorder) -> Report {
     let options = Options { keys: vec![recorder.root.clone()], ..Default::default() };
     verify::verify(&Opened(&recorder.dir), &options, &mut |_| {}).expect("memory can be read")
 }
@@ -40,7 +40,7 @@ fn another_form_with_the_same_lines_is_mentioned() {
             let name = format!("{}.{ending}", log(number));
             recorder.dir.0.insert(name.clone(), recorder.dir.0[&log(number)].clone());
             let report = verify(&recorder);
-            assert_state(&report, State::Ok);
+            assert_state(&report, LogState::Ok);
             assert!(report.notes[0].starts_with(&name), "{:?}", report.notes);
         }
     }
@@ -65,7 +65,7 @@ fn another_form_with_other_lines_is_found() {
                 let mut recorder = sealed();
                 recorder.dir.0.insert(format!("{}.{ending}", log(number)), text);
                 let report = verify(&recorder);
-                assert_state(&report, State::Modified);
+                assert_state(&report, LogState::Modified);
                 let [finding] = &report.findings[..] else { panic!("{:?}", report.findings) };
                 assert_eq!(finding.file, format!("{}.{ending}", log(number)));
                 assert!(line.is_none() || finding.line == line, "{finding:?}");
@@ -81,7 +81,7 @@ fn it_does_not_matter_which_form_was_changed() {
     let text = recorder.dir.0[&log(2)].clone();
     recorder.dir.0.insert(format!("{}.zst", log(2)), text);
     recorder.dir.file(&log(2))[50] ^= 1;
-    assert_state(&verify(&recorder), State::Modified);
+    assert_state(&verify(&recorder), LogState::Modified);
     // The other way round, with three forms.
     let mut recorder = sealed();
     let text = recorder.dir.0.remove(&log(2)).expect("there");
@@ -89,7 +89,7 @@ fn it_does_not_matter_which_form_was_changed() {
     recorder.dir.0.insert(format!("{}.zst.age", log(2)), text.clone());
     recorder.dir.0.insert(format!("{}.age", log(2)), [&text[..], b"more"].concat());
     let report = verify(&recorder);
-    assert_state(&report, State::Modified);
+    assert_state(&report, LogState::Modified);
     assert_eq!(report.findings[0].file, format!("{}.age", log(2)));
     assert_eq!((report.findings.len(), report.notes.len()), (1, 1));
 }
@@ -100,12 +100,12 @@ fn another_form_that_is_locked_is_not_ok() {
     let mut recorder = sealed();
     recorder.dir.0.insert(format!("{}.age", log(1)), b"whatever".into());
     let report = recorder.verify();
-    assert_state(&report, State::Encrypted);
+    assert_state(&report, LogState::Encrypted);
     assert_eq!(report.findings[0].file, format!("{}.age", log(1)));
     assert_eq!(report.encrypted_files, 1);
     // The readable form is still compared with the seal.
     recorder.dir.file(&log(1))[50] ^= 1;
-    assert_state(&recorder.verify(), State::Modified);
+    assert_state(&recorder.verify(), LogState::Modified);
 }
 
 #[test]
@@ -120,14 +120,14 @@ fn names_that_look_like_log_files_are_found() {
         let mut recorder = sealed();
         recorder.dir.0.insert(name.to_owned(), line(19).into());
         let report = recorder.verify();
-        assert_state(&report, State::NotSealed);
+        assert_state(&report, LogState::NotSealed);
         assert_eq!(report.findings[0].file, name);
     }
     let mut recorder = sealed();
     recorder.dir.0.insert("set-aside-audit-20261121T015944Z-000003.jsonl".to_owned(), Vec::new());
     recorder.dir.0.insert(".lock".to_owned(), Vec::new());
     let report = recorder.verify();
-    assert_state(&report, State::Ok);
+    assert_state(&report, LogState::Ok);
     assert_eq!(report.notes.len(), 1, "{:?}", report.notes);
 }
 
@@ -148,7 +148,7 @@ fn a_name_without_a_file_is_a_finding() {
         let options = Options { keys: vec![recorder.root.clone()], ..Default::default() };
         let place = Ghost(recorder.dir.clone(), log(number));
         let report = verify::verify(&place, &options, &mut |_| {}).expect("an answer");
-        assert_state(&report, State::Modified);
+        assert_state(&report, LogState::Modified);
         assert_eq!(report.files, 3, "the rest was not read: {report:?}");
     }
 }

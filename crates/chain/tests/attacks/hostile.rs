@@ -1,7 +1,7 @@
 //! Any content of a directory gets an answer, and the answer is never that all is well.
 
 use proptest::prelude::*;
-use tacho_chain::verify::{self, Directory, Options, State};
+use tacho_chain::verify::{self, Directory, LogState, Options};
 
 use crate::support::{Dir, assert_state, line, log, sealed, sidecar};
 
@@ -26,7 +26,7 @@ fn entries_that_are_not_files_are_reported() {
         let options = Options { keys: vec![recorder.root.clone()], ..Default::default() };
         let place = Pipe(recorder.dir.clone(), name);
         let report = verify::verify(&place, &options, &mut |_| {}).expect("an answer");
-        assert!(report.state() >= State::Modified, "{}: {:?}", place.1, report.findings);
+        assert!(report.state() >= LogState::Modified, "{}: {:?}", place.1, report.findings);
     }
 }
 
@@ -45,14 +45,14 @@ fn the_largest_numbers_do_no_harm() {
         for _ in 0..2 {
             recorder.append(&frame);
         }
-        assert!(recorder.verify().state() > State::Recovered);
+        assert!(recorder.verify().state() > LogState::Recovered);
     }
     let mut recorder = sealed();
     recorder.start();
     recorder.raw_frame(&line(max), max, true);
     recorder.start();
     recorder.stop();
-    assert!(recorder.verify().state() > State::Recovered);
+    assert!(recorder.verify().state() > LogState::Recovered);
 }
 
 proptest! {
@@ -65,7 +65,7 @@ proptest! {
         recorder.start();
         recorder.remove(1);
         recorder.stop();
-        assert_state(&recorder.verify(), State::Ok);
+        assert_state(&recorder.verify(), LogState::Ok);
         let total: usize = recorder.dir.0.values().map(Vec::len).sum();
         let mut at = place.index(total);
         for (name, bytes) in &mut recorder.dir.0 {
@@ -73,7 +73,7 @@ proptest! {
                 bytes[at] ^= change;
                 let name = name.clone();
                 let report = recorder.verify();
-                prop_assert!(report.state() > State::Lost, "{} byte {}", name, at);
+                prop_assert!(report.state() > LogState::Lost, "{} byte {}", name, at);
                 break;
             }
             at -= bytes.len();
@@ -95,10 +95,10 @@ proptest! {
         let end = place.index(file.len());
         file.truncate(end);
         // Only the newest sidecar, cut at a checkpoint, makes the lines after it unsigned.
-        prop_assert!(recorder.verify().state() > State::Lost, "{} to {}", name, end);
+        prop_assert!(recorder.verify().state() > LogState::Lost, "{} to {}", name, end);
         recorder.dir = untouched;
         recorder.dir.file(name).extend(more);
-        prop_assert!(recorder.verify().state() > State::Lost, "{} longer", name);
+        prop_assert!(recorder.verify().state() > LogState::Lost, "{} longer", name);
     }
 
     /// Any bytes get an answer, and the answer is never that all is well.
@@ -115,7 +115,7 @@ proptest! {
             file[at] = byte;
         }
         if recorder.dir != untouched {
-            prop_assert!(recorder.verify().state() > State::Lost);
+            prop_assert!(recorder.verify().state() > LogState::Lost);
         }
     }
 }

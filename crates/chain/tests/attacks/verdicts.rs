@@ -1,13 +1,13 @@
 //! The verdict for each kind of change: edits are `modified`; `truncated` is only the beginning of
 //! what was sealed.
 
-use tacho_chain::verify::State::{self, Gap, Modified, NotSealed, Truncated, UnsignedTail};
+use tacho_chain::verify::LogState::{self, Gap, Modified, NotSealed, Truncated, UnsignedTail};
 
-use crate::support::{Recorder, assert_state, check, line, log, sealed, sidecar};
+use crate::support::{TestRecorder, assert_state, check, line, log, sealed, sidecar};
 
 /// A log of three files, as small as possible: there are thousands of changes of it.
-fn small() -> Recorder {
-    let mut recorder = Recorder::new(1);
+fn small() -> TestRecorder {
+    let mut recorder = TestRecorder::new(1);
     recorder.lines(1);
     recorder.lines(2);
     recorder.rotate();
@@ -19,7 +19,7 @@ fn small() -> Recorder {
 }
 
 /// The verdict after a change of one file.
-fn verdict_on(untouched: &Recorder, number: u32, text: Vec<u8>) -> State {
+fn verdict_on(untouched: &TestRecorder, number: u32, text: Vec<u8>) -> LogState {
     let mut dir = untouched.dir.clone();
     *dir.file(&log(number)) = text;
     check(&dir, &untouched.root, None).state()
@@ -160,7 +160,7 @@ fn a_file_that_was_replaced_is_modified_and_one_that_was_cut_is_truncated() {
 /// An edit before the offset where the file was cut.
 #[test]
 fn a_cut_file_with_an_edit_is_modified() {
-    let mut recorder = Recorder::new(1);
+    let mut recorder = TestRecorder::new(1);
     recorder.lines(2);
     recorder.lines(2);
     recorder.stop();
@@ -174,11 +174,11 @@ fn a_cut_file_with_an_edit_is_modified() {
 
 #[test]
 fn changes_of_whole_files_have_their_verdict() {
-    type Deed = fn(&mut Recorder);
-    fn remove(recorder: &mut Recorder, name: &str) {
+    type Deed = fn(&mut TestRecorder);
+    fn remove(recorder: &mut TestRecorder, name: &str) {
         recorder.dir.0.remove(name).expect("a file of the test");
     }
-    let cases: [(&str, Deed, State); 12] = [
+    let cases: [(&str, Deed, LogState); 12] = [
         ("log 1 removed", |r| remove(r, &log(1)), Gap),
         ("log 3 removed", |r| remove(r, &log(3)), Gap),
         ("sidecar 3 removed", |r| remove(r, &sidecar(3)), NotSealed),

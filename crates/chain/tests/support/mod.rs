@@ -11,7 +11,7 @@ use tacho_chain::hash::Hash;
 use tacho_chain::key::{SecretKey, VerifierKey};
 use tacho_chain::key_file::KeyFile;
 use tacho_chain::sidecar::{Entries, Meaning};
-use tacho_chain::verify::{self, Options, Report, State};
+use tacho_chain::verify::{self, LogState, Options, Report};
 
 /// Files by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -61,7 +61,7 @@ pub fn line(seq: u64) -> String {
 }
 
 /// Acts as the writer of the log.
-pub struct Recorder {
+pub struct TestRecorder {
     pub dir: Dir,
     pub root: VerifierKey,
     pub chain: Chain,
@@ -72,14 +72,14 @@ pub struct Recorder {
     pub key_file: String,
 }
 
-impl Recorder {
+impl TestRecorder {
     /// A new log with its first file, sealed under a root made from `seed`.
-    pub fn new(seed: u8) -> Recorder {
+    pub fn new(seed: u8) -> TestRecorder {
         let secret = SecretKey::from_bytes(&[seed; 32]);
         let root = secret.root();
         let position = Position { file: log(1), offset: 0, seq: 0, hash: Hash::ZERO };
         let chain = Chain::new(KeyFile::of_root(secret), position);
-        let mut new = Recorder {
+        let mut new = TestRecorder {
             dir: Dir::default(),
             root,
             chain,
@@ -196,7 +196,12 @@ impl Recorder {
 
 /// An attacker who found a key file, and continues from the position in this file up to
 /// `entry_bytes` of its sidecar and `offset` of its log.
-pub fn thief(recorder: &Recorder, key_file: &str, number: u32, entry_bytes: usize) -> Recorder {
+pub fn thief(
+    recorder: &TestRecorder,
+    key_file: &str,
+    number: u32,
+    entry_bytes: usize,
+) -> TestRecorder {
     let key = KeyFile::parse(key_file).expect("a key file");
     let mut dir = recorder.dir.clone();
     dir.file(&sidecar(number)).truncate(entry_bytes);
@@ -212,7 +217,7 @@ pub fn thief(recorder: &Recorder, key_file: &str, number: u32, entry_bytes: usiz
         position.hash = position.hash.after(&entry.bytes);
     }
     dir.file(&log(number)).truncate(position.offset as usize);
-    Recorder {
+    TestRecorder {
         root: recorder.root.clone(),
         number,
         seq: position.seq,
@@ -224,8 +229,8 @@ pub fn thief(recorder: &Recorder, key_file: &str, number: u32, entry_bytes: usiz
 }
 
 /// Three files, two starts, stopped.
-pub fn sealed() -> Recorder {
-    let mut recorder = Recorder::new(1);
+pub fn sealed() -> TestRecorder {
+    let mut recorder = TestRecorder::new(1);
     recorder.lines(3);
     recorder.checkpoint(CheckpointReason::Interval);
     recorder.lines(2);
@@ -254,7 +259,7 @@ pub fn check(dir: &Dir, root: &VerifierKey, expect: Option<&str>) -> Report {
 }
 
 #[track_caller]
-pub fn assert_state(report: &Report, state: State) {
+pub fn assert_state(report: &Report, state: LogState) {
     let findings: Vec<String> = report.findings.iter().map(ToString::to_string).collect();
     assert_eq!(report.state(), state, "{findings:#?}");
 }

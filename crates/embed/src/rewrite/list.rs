@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use tacho_rewrite::compile::{Compiler, Source};
+use tacho_rewrite::compile::{Compiler, RuleSource};
 
 use super::file::{FILE_BYTES_MAX, NAME, Rule};
 
@@ -43,7 +43,7 @@ impl List {
     pub(super) fn restored(rules: Vec<Rule>, hash: String) -> List {
         let mut list = List { restored: Some(hash), ..List::default() };
         for Rule { id, pattern, pattern_database, replacement } in rules {
-            let source = Source {
+            let source = RuleSource {
                 id,
                 pattern: pattern.as_bytes(),
                 database: pattern_database.as_ref().map(String::as_bytes),
@@ -71,7 +71,7 @@ impl List {
     /// # Errors
     /// What is wrong with it; the list is then unchanged. If it exceeds the limit, the list can no
     /// longer be applied.
-    pub fn add(&mut self, source: &Source<'_>) -> Result<(), String> {
+    pub fn add(&mut self, source: &RuleSource<'_>) -> Result<(), String> {
         self.try_add(source).inspect_err(|error| {
             self.wrong_count += 1;
             if self.wrong.len() < WRONG_KEPT_MAX {
@@ -99,7 +99,7 @@ impl List {
         lines.into_iter().map(move |line| format!("left out of {path}: {line}"))
     }
 
-    fn try_add(&mut self, source: &Source<'_>) -> Result<(), String> {
+    fn try_add(&mut self, source: &RuleSource<'_>) -> Result<(), String> {
         // Nothing is copied before the compiler has checked the lengths: a text from a statement
         // may have a gigabyte, and the server would end if there was no memory for it.
         let text = |part: &str, bytes| {

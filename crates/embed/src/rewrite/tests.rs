@@ -3,7 +3,7 @@
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
 use tacho_recorder::arena_file::ArenaFile;
-use tacho_rewrite::compile::{SHAPE_RULES_MAX, Source};
+use tacho_rewrite::compile::{RuleSource, SHAPE_RULES_MAX};
 
 use super::file::{Kept, NAME, NEW_NAME, Rule, VERSION};
 use super::list::{RULES_MAX, TEXT_BYTES_MAX, WRONG_LOGGED_MAX};
@@ -12,7 +12,7 @@ use super::*;
 fn list(rules: &[(u64, &str, &str)]) -> List {
     let mut list = List::default();
     for (id, pattern, replacement) in rules {
-        let source = Source {
+        let source = RuleSource {
             id: *id,
             pattern: pattern.as_bytes(),
             database: Some(b"shop"),
@@ -99,7 +99,7 @@ fn too_many_rules_leave_those_before_in_force() {
         for id in 0.. {
             let pattern = format!("SELECT a{id}");
             let (pattern, replacement) = (pattern.as_bytes(), replacement.as_bytes());
-            let source = Source { id, pattern, database: None, replacement };
+            let source = RuleSource { id, pattern, database: None, replacement };
             if let Err(error) = many.add(&source) {
                 refused = Some((id as usize, error));
                 break;
@@ -108,7 +108,8 @@ fn too_many_rules_leave_those_before_in_force() {
         let (id, error) = refused.unwrap();
         assert!(id >= fitting && error == too_many(), "{id}: {error}");
         // Even if later ones would fit.
-        let last = Source { id: 1, pattern: b"SELECT 1", database: None, replacement: b"SELECT 2" };
+        let last =
+            RuleSource { id: 1, pattern: b"SELECT 1", database: None, replacement: b"SELECT 2" };
         assert_eq!(many.add(&last).unwrap_err(), too_many());
         assert_eq!(rewriting.apply(Who::default(), many, &probe).unwrap_err(), too_many());
         assert_eq!(rewriting.rule_count(), 1);
@@ -232,7 +233,7 @@ fn a_rule_beyond_the_limit_of_its_shape_is_reported_by_its_id() {
     let mut list = List::default();
     let mut add = |id: u64, pattern: &str| {
         let (pattern, replacement) = (pattern.as_bytes(), &b"SELECT 'x'"[..]);
-        list.add(&Source { id, pattern, database: None, replacement })
+        list.add(&RuleSource { id, pattern, database: None, replacement })
     };
     for id in 1..=66 {
         let added = add(id, &format!("SELECT {id}"));
@@ -256,7 +257,8 @@ fn a_rule_beyond_the_limit_of_its_shape_is_reported_by_its_id() {
 #[test]
 fn a_rule_that_is_wrong_is_not_in_the_list() {
     let mut list = list(&[(1, "SELECT ?", "SELECT 1")]);
-    let wrong = |pattern, database, replacement| Source { id: 2, pattern, database, replacement };
+    let wrong =
+        |pattern, database, replacement| RuleSource { id: 2, pattern, database, replacement };
     let long = [&b"SELECT 1 -- "[..], &[b'a'; 33 << 10]].concat();
     for source in [
         wrong(b"SELECT '", None, b"SELECT 1"),

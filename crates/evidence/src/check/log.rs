@@ -9,7 +9,7 @@ use tacho_chain::hash::Hash;
 use tacho_chain::key::VerifierKey;
 use tacho_chain::proof::{Keys, SidecarWalk, Step};
 use tacho_chain::sidecar::Entries;
-use tacho_chain::verify::{Finding, State};
+use tacho_chain::verify::{Finding, LogState};
 use tacho_ship::protocol::{FileName, Stem};
 
 use super::{Bundle, Report};
@@ -85,12 +85,16 @@ impl LogProof {
         for (member, part) in members {
             let Name::Lines(_, stem) = &member.name else {
                 if !part.ranges.is_empty() {
-                    report.say(State::Modified, &member.name, "only log files have ranges");
+                    report.say(LogState::Modified, &member.name, "only log files have ranges");
                 }
                 continue;
             };
             let Some(parts) = parts(&part.ranges, member.offset, member.bytes) else {
-                report.say(State::Modified, &member.name, "its ranges are not those of its bytes");
+                report.say(
+                    LogState::Modified,
+                    &member.name,
+                    "its ranges are not those of its bytes",
+                );
                 continue;
             };
             let mut proof = FileProof { parts, frames: Vec::new() };
@@ -105,7 +109,7 @@ impl LogProof {
             if let Name::Sidecar(_, stem) = &member.name
                 && !log.files.contains_key(stem)
             {
-                report.say(State::Modified, &member.name, "its log file is not here");
+                report.say(LogState::Modified, &member.name, "its log file is not here");
             }
         }
         Ok(log)
@@ -126,7 +130,7 @@ fn read_keys(
             keys.add(entry);
         }
         if entries.is_torn() {
-            report.say(State::Modified, name, "its last entry is not complete");
+            report.say(LogState::Modified, name, "its last entry is not complete");
         }
     }
     Ok(keys)
@@ -183,7 +187,7 @@ impl Reader<'_, '_> {
             }
         }
         if entries.is_torn() {
-            self.report.say(State::Modified, name, "its last entry is not complete");
+            self.report.say(LogState::Modified, name, "its last entry is not complete");
         }
         walk.findings().iter().for_each(|finding| self.report.add_of(self.name, finding));
         Ok(())
@@ -209,7 +213,7 @@ impl Reader<'_, '_> {
         if !is_good {
             let seqs = (first_seq <= frame.last_seq).then_some((first_seq, frame.last_seq));
             let (file, text) = (log.to_owned(), "not what was sealed".to_owned());
-            let finding = Finding { state: State::Modified, file, line: None, seqs, text };
+            let finding = Finding { state: LogState::Modified, file, line: None, seqs, text };
             self.report.add_of(self.name, &finding);
         }
         proof.frames.push(Covered {

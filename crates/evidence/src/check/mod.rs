@@ -14,7 +14,7 @@ use std::fs::File;
 use std::io::{self, Read as _};
 
 use tacho_chain::key::VerifierKey;
-use tacho_chain::verify::{Finding, State};
+use tacho_chain::verify::{Finding, LogState};
 
 use crate::container::{self, Member, ReadError, Section, hash_of};
 use crate::manifest::{
@@ -53,7 +53,7 @@ pub struct Report {
     pub findings: Vec<Finding>,
     /// Findings beyond those.
     pub more_findings: u64,
-    worst: Option<State>,
+    worst: Option<LogState>,
     /// The manifest, if it can be read.
     pub manifest: Option<Manifest>,
     /// The generations that have records.
@@ -63,8 +63,8 @@ pub struct Report {
 impl Report {
     /// The worst that was found.
     #[must_use]
-    pub fn state(&self) -> State {
-        self.worst.unwrap_or(State::Ok)
+    pub fn state(&self) -> LogState {
+        self.worst.unwrap_or(LogState::Ok)
     }
 
     /// Records in the bundle.
@@ -88,7 +88,7 @@ impl Report {
         }
     }
 
-    fn say(&mut self, state: State, file: impl ToString, text: impl Into<String>) {
+    fn say(&mut self, state: LogState, file: impl ToString, text: impl Into<String>) {
         let (file, text) = (file.to_string(), text.into());
         self.add(Finding { state, file, line: None, seqs: None, text });
     }
@@ -110,7 +110,7 @@ pub fn check(file: &File, options: &Options, progress: &mut dyn FnMut(u64)) -> i
         Ok(members) => members,
         Err(ReadError::Io(error)) => return Err(error),
         Err(error) => {
-            report.say(State::Modified, "", format!("not an evidence bundle: {error}"));
+            report.say(LogState::Modified, "", format!("not an evidence bundle: {error}"));
             return Ok(report);
         }
     };
@@ -123,7 +123,7 @@ pub fn check(file: &File, options: &Options, progress: &mut dyn FnMut(u64)) -> i
     for (part, member) in manifest.files.iter().zip(members) {
         let hash = hash_of(Section::of(file, member), progress)?;
         if hash.to_string() != part.sha256 || member.bytes != part.bytes {
-            report.say(State::Modified, &member.name, "not what the manifest lists");
+            report.say(LogState::Modified, &member.name, "not what the manifest lists");
         }
     }
     let members = members.iter().zip(&manifest.files);
@@ -194,42 +194,46 @@ fn read_manifest<'a>(
     report: &mut Report,
 ) -> io::Result<Option<(Manifest, &'a [Member])>> {
     let [others @ .., manifest, signature] = members else {
-        report.say(State::Modified, "", "not an evidence bundle: it has no manifest");
+        report.say(LogState::Modified, "", "not an evidence bundle: it has no manifest");
         return Ok(None);
     };
     if manifest.name != Name::Manifest || signature.name != Name::Signature {
-        report.say(State::Modified, "", "the last members are not the manifest and its signature");
+        report.say(
+            LogState::Modified,
+            "",
+            "the last members are not the manifest and its signature",
+        );
         return Ok(None);
     }
     let (Some(bytes), Some(signature)) =
         (small(file, manifest, MANIFEST_BYTES_MAX)?, small(file, signature, SIGNATURE_BYTES_MAX)?)
     else {
-        report.say(State::Modified, Name::Manifest, "it or its signature is too long");
+        report.say(LogState::Modified, Name::Manifest, "it or its signature is too long");
         return Ok(None);
     };
     let manifest: Manifest = match serde_json::from_slice(&bytes) {
         Ok(manifest) => manifest,
         Err(error) => {
-            report.say(State::Modified, Name::Manifest, format!("it cannot be read: {error}"));
+            report.say(LogState::Modified, Name::Manifest, format!("it cannot be read: {error}"));
             return Ok(None);
         }
     };
     if manifest.format != FORMAT || manifest.version != VERSION {
         let text = format!("format {} version {}", manifest.format, manifest.version);
-        report.say(State::Modified, Name::Manifest, format!("{text} is not known here"));
+        report.say(LogState::Modified, Name::Manifest, format!("{text} is not known here"));
         return Ok(None);
     }
     let stated = manifest.hub.key.parse::<VerifierKey>().ok().filter(VerifierKey::is_root);
     match (&options.hub_key, stated) {
-        (_, None) => report.say(State::Modified, Name::Manifest, "it has no key of a hub"),
+        (_, None) => report.say(LogState::Modified, Name::Manifest, "it has no key of a hub"),
         (Some(wanted), Some(stated)) if *wanted != stated => {
             let text = format!("signed by another hub, with the key {stated}");
-            report.say(State::WrongKey, Name::Manifest, text);
+            report.say(LogState::WrongKey, Name::Manifest, text);
         }
         (_, Some(stated)) => {
             if !manifest::is_signed(&bytes, &signature, &stated) {
                 let text = "it is not the signature of this manifest by the hub's key";
-                report.say(State::Modified, Name::Signature, text);
+                report.say(LogState::Modified, Name::Signature, text);
             }
         }
     }
@@ -240,19 +244,23 @@ fn read_manifest<'a>(
 fn names_fit(files: &[FilePart], members: &[Member], report: &mut Report) -> bool {
     let names = members.iter().map(|member| member.name.to_string());
     if !files.iter().map(|part| &*part.name).eq(names.clone()) {
-        report.say(State::Modified, Name::Manifest, "it does not list the members of this bundle");
+        report.say(
+            LogState::Modified,
+            Name::Manifest,
+            "it does not list the members of this bundle",
+        );
         return false;
     }
     let mut seen = BTreeSet::new();
     for member in members {
         let is_manifest = matches!(member.name, Name::Manifest | Name::Signature);
         if is_manifest || !seen.insert(&member.name) {
-            report.say(State::Modified, &member.name, "the bundle has this member twice");
+            report.say(LogState::Modified, &member.name, "the bundle has this member twice");
             return false;
         }
     }
     if !seen.contains(&Name::Records) {
-        report.say(State::Modified, Name::Records, "it is missing");
+        report.say(LogState::Modified, Name::Records, "it is missing");
         return false;
     }
     true
@@ -266,13 +274,13 @@ fn statements(manifest: &Manifest, report: &mut Report) {
                 "the hub states: {} `lost` lines in the time range declare {} lost records",
                 server.lost_lines, server.lost_records
             );
-            report.say(State::Lost, &server.server, text);
+            report.say(LogState::Lost, &server.server, text);
         }
         for generation in &server.generations {
             let log = LogName { server: server.server.clone(), generation: generation.generation };
             for part in &generation.findings {
                 // A word of a later version: whatever it is, it is not good.
-                let state = State::of_word(&part.state).unwrap_or(State::NotSealed);
+                let state = LogState::of_word(&part.state).unwrap_or(LogState::NotSealed);
                 let seqs = part.first_seq.zip(part.last_seq);
                 let text = format!("the hub states: {}", part.text);
                 let file = part.file.clone();

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::{self, BufRead as _, BufReader, Read as _};
 
-use tacho_chain::verify::State;
+use tacho_chain::verify::LogState;
 
 use super::log::{FileProof, FrameState, LogProof};
 use super::{Bundle, LogReport, Report};
@@ -22,13 +22,13 @@ enum Doubt {
 }
 
 impl Doubt {
-    fn state(self) -> State {
+    fn state(self) -> LogState {
         match self {
-            Self::NoFrame => State::NotSealed,
-            Self::Unsigned => State::UnsignedTail,
-            Self::Unknown => State::Gap,
-            Self::Bad => State::Modified,
-            Self::Recovered => State::Recovered,
+            Self::NoFrame => LogState::NotSealed,
+            Self::Unsigned => LogState::UnsignedTail,
+            Self::Unknown => LogState::Gap,
+            Self::Bad => LogState::Modified,
+            Self::Recovered => LogState::Recovered,
         }
     }
 
@@ -64,11 +64,11 @@ pub(super) fn check(
         number += 1;
         let fault = |text: &str| format!("line {number}: {text}");
         let Some(position) = Position::read(&text) else {
-            report.say(State::Modified, Name::Records, fault("it is not a record"));
+            report.say(LogState::Modified, Name::Records, fault("it is not a record"));
             break;
         };
         if !follows(last.as_ref(), &position) {
-            report.say(State::Modified, Name::Records, fault("it is not in order"));
+            report.say(LogState::Modified, Name::Records, fault("it is not in order"));
             break;
         }
         let log = LogName { server: position.server.clone(), generation: position.generation };
@@ -78,11 +78,11 @@ pub(super) fn check(
             None => None,
         };
         let (Some(file), Some(line)) = (file, line) else {
-            report.say(State::Modified, Name::Records, fault("no part of a log has this line"));
+            report.say(LogState::Modified, Name::Records, fault("no part of a log has this line"));
             break;
         };
         if position.to_line(&line) != text {
-            report.say(State::Modified, Name::Records, fault("it is not the line of the log"));
+            report.say(LogState::Modified, Name::Records, fault("it is not the line of the log"));
             break;
         }
         let doubt = doubt(file, &position);
@@ -168,6 +168,6 @@ fn compare_counts(bundle: &Bundle<'_>, report: &mut Report) {
         report.logs.iter().map(|log| (log.log.clone(), log.records)).collect();
     if stated != found || bundle.manifest.records != report.records() {
         let text = "its records are not as many as the manifest states";
-        report.say(State::Modified, Name::Records, text);
+        report.say(LogState::Modified, Name::Records, text);
     }
 }

@@ -7,7 +7,7 @@ use tacho_chain::hash::Hash;
 use tacho_chain::key::VerifierKey;
 use tacho_chain::proof::{SidecarWalk, Step};
 use tacho_chain::sidecar::Entries;
-use tacho_chain::verify::{Finding, State};
+use tacho_chain::verify::{Finding, LogState};
 use tacho_replica::ReplicaFile;
 use tacho_ship::protocol::{FileName, Stem};
 
@@ -113,7 +113,7 @@ impl Task<'_> {
         match lengths.chain {
             None => {
                 let bytes = lengths.lines.unwrap_or(0);
-                say(coverage, State::NotSealed, format!("it has no sidecar; {bytes} bytes"));
+                say(coverage, LogState::NotSealed, format!("it has no sidecar; {bytes} bytes"));
                 coverage.unsigned_bytes += bytes;
                 *before = None;
                 // There is nothing to write.
@@ -122,7 +122,7 @@ impl Task<'_> {
             Some(bytes) => {
                 if lengths.lines.is_none() && !epochs.removed.contains(&name) {
                     let text = "the file is missing, its sidecar is here".to_owned();
-                    say(coverage, State::Gap, text);
+                    say(coverage, LogState::Gap, text);
                 }
                 if !offsets.is_empty() {
                     writer.begin(&Name::Sidecar(self.name.clone(), stem.clone()))?;
@@ -198,13 +198,13 @@ impl Task<'_> {
         walk.findings().iter().for_each(|finding| add(coverage, finding));
         if let Some(seqs) = recovered {
             let text = "recovered: sealed at a start, not when they were written".to_owned();
-            let (state, file, seqs) = (State::Recovered, log.clone(), Some(seqs));
+            let (state, file, seqs) = (LogState::Recovered, log.clone(), Some(seqs));
             add(coverage, &Finding { state, file, line: None, seqs, text });
         }
         let is_newest = self.copy.files.keys().next_back() == Some(stem);
         if entries.is_torn() && !is_newest {
             let text = "the last entry of its sidecar is not complete".to_owned();
-            let (state, file) = (State::Modified, log.clone());
+            let (state, file) = (LogState::Modified, log.clone());
             add(coverage, &Finding { state, file, line: None, seqs: None, text });
         }
         self.ends(stem, epochs, before, &walk, signed, coverage);
@@ -231,19 +231,25 @@ impl Task<'_> {
             && epoch.previous.as_ref() == Some(file)
             && *end != Some(epoch.chain)
         {
-            say(State::Modified, "it does not continue the end of the file before it".to_owned());
+            say(
+                LogState::Modified,
+                "it does not continue the end of the file before it".to_owned(),
+            );
         }
         let Some((sealed, seq)) = walk.end_of_frames() else { return };
         if let Lengths { lines: Some(length), .. } =
             self.copy.files.get(stem).copied().unwrap_or_default()
         {
             if length < sealed {
-                say(State::Gap, format!("{} sealed bytes at its end are missing", sealed - length));
+                say(
+                    LogState::Gap,
+                    format!("{} sealed bytes at its end are missing", sealed - length),
+                );
             }
             let is_newest = self.copy.files.keys().next_back() == Some(stem);
             if length > sealed && !is_newest {
                 say(
-                    State::Modified,
+                    LogState::Modified,
                     format!("{} bytes at its end are not sealed", length - sealed),
                 );
             }

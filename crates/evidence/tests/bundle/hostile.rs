@@ -2,7 +2,7 @@
 
 use std::fs::File;
 
-use tacho_chain::verify::State;
+use tacho_chain::verify::LogState;
 use tacho_evidence::container::{ReadError, list};
 
 use crate::recorder;
@@ -16,13 +16,13 @@ fn small() -> Exported {
 fn every_changed_byte_is_found() {
     let exported = Exported::new(recorder::sealed(), |seq| seq == 2);
     let good = exported.bytes();
-    assert_state(&exported.check_bytes(&good), State::Ok);
+    assert_state(&exported.check_bytes(&good), LogState::Ok);
     for at in 0..good.len() {
         let mut bytes = good.clone();
         // Another bit for each byte, so that all are tried.
         bytes[at] ^= 1 << (at % 8);
         let report = exported.check_bytes(&bytes);
-        assert!(report.state() >= State::Modified, "byte {at}: {:?}", report.findings);
+        assert!(report.state() >= LogState::Modified, "byte {at}: {:?}", report.findings);
     }
 }
 
@@ -32,10 +32,10 @@ fn every_cut_is_found() {
     let good = exported.bytes();
     for length in (0..good.len()).step_by(97).chain([good.len() - 1, good.len() - 512]) {
         let report = exported.check_bytes(&good[..length]);
-        assert_eq!(report.state(), State::Modified, "{length} bytes");
+        assert_eq!(report.state(), LogState::Modified, "{length} bytes");
     }
     let longer = [&good[..], &[0; 512]].concat();
-    assert_eq!(exported.check_bytes(&longer).state(), State::Modified);
+    assert_eq!(exported.check_bytes(&longer).state(), LogState::Modified);
 }
 
 #[test]
@@ -58,19 +58,19 @@ fn members_that_are_swapped_doubled_or_missing_are_found() {
         bytes
     };
     let all: Vec<usize> = (0..members.len()).collect();
-    assert_state(&exported.check_bytes(&archive(&all)), State::Ok);
+    assert_state(&exported.check_bytes(&archive(&all)), LogState::Ok);
     for at in 0..all.len() {
         let mut missing = all.clone();
         missing.remove(at);
-        assert_eq!(exported.check_bytes(&archive(&missing)).state(), State::Modified, "{at}");
+        assert_eq!(exported.check_bytes(&archive(&missing)).state(), LogState::Modified, "{at}");
         let mut doubled = all.clone();
         doubled.insert(at, at);
-        assert_eq!(exported.check_bytes(&archive(&doubled)).state(), State::Modified, "{at}");
+        assert_eq!(exported.check_bytes(&archive(&doubled)).state(), LogState::Modified, "{at}");
         let mut swapped = all.clone();
         swapped.swap(at, (at + 1) % all.len());
-        assert_eq!(exported.check_bytes(&archive(&swapped)).state(), State::Modified, "{at}");
+        assert_eq!(exported.check_bytes(&archive(&swapped)).state(), LogState::Modified, "{at}");
     }
-    assert_eq!(exported.check_bytes(&end).state(), State::Modified);
+    assert_eq!(exported.check_bytes(&end).state(), LogState::Modified);
 }
 
 /// Archives of other programs: links, devices, long names, paths upwards.
@@ -120,7 +120,7 @@ fn sizes_that_lie_are_not_believed() {
         .sum();
     bytes[148..154].copy_from_slice(format!("{sum:06o}").as_bytes());
     let report = exported.check_bytes(&bytes);
-    assert_state(&report, State::Modified);
+    assert_state(&report, LogState::Modified);
     assert!(report.findings[0].text.contains("longer than the file"), "{:?}", report.findings);
 }
 
@@ -128,7 +128,7 @@ fn sizes_that_lie_are_not_believed() {
 #[test]
 fn a_hub_cannot_forge_records() {
     let exported = small();
-    assert_state(&exported.forge(|_, _| {}), State::Ok);
+    assert_state(&exported.forge(|_, _| {}), LogState::Ok);
     let replace = |members: &mut Vec<(String, Vec<u8>)>, ending: &str, from: &str, to: &str| {
         for (name, bytes) in members.iter_mut().filter(|(name, _)| name.ends_with(ending)) {
             let text = String::from_utf8(bytes.clone()).unwrap();
@@ -138,16 +138,16 @@ fn a_hub_cannot_forge_records() {
     };
     // In the log and in the records alike.
     let report = exported.forge(|members, _| replace(members, ".jsonl", "SELECT 8", "SELECT 9"));
-    assert_state(&report, State::Modified);
+    assert_state(&report, LogState::Modified);
     assert_eq!(report.proven(), 1);
     // In the records alone.
     let report =
         exported.forge(|members, _| replace(members, "records.jsonl", "SELECT 8", "SELECT 9"));
-    assert_state(&report, State::Modified);
+    assert_state(&report, LogState::Modified);
     // Another position of the same line.
     let report = exported
         .forge(|members, _| replace(members, "records.jsonl", "\"offset\":1", "\"offset\":2"));
-    assert_state(&report, State::Modified);
+    assert_state(&report, LogState::Modified);
     // Any byte of the seal.
     for ending in ["keys.chain", "-000001.chain", "-000002.chain"] {
         let (_, bytes) =
@@ -157,9 +157,9 @@ fn a_hub_cannot_forge_records() {
                 let found = members.iter_mut().find(|(name, _)| name.ends_with(ending));
                 found.unwrap().1[at] ^= 1;
             });
-            assert_ne!(report.state(), State::Ok, "{ending}, byte {at}");
+            assert_ne!(report.state(), LogState::Ok, "{ending}, byte {at}");
             assert!(
-                report.proven() < 2 || report.state() >= State::Modified,
+                report.proven() < 2 || report.state() >= LogState::Modified,
                 "{ending}, byte {at}"
             );
         }
@@ -172,12 +172,12 @@ fn a_hub_cannot_leave_out_what_proves() {
     // Without its sidecar a record is not sealed.
     let report =
         exported.forge(|members, _| members.retain(|(name, _)| !name.ends_with("2.chain")));
-    assert_state(&report, State::NotSealed);
+    assert_state(&report, LogState::NotSealed);
     assert_eq!((report.records(), report.proven()), (2, 1));
     // Without keys nothing leads to a root.
     let report =
         exported.forge(|members, _| members.retain(|(name, _)| !name.ends_with("keys.chain")));
-    assert_state(&report, State::Modified);
+    assert_state(&report, LogState::Modified);
     assert_eq!(report.proven(), 0);
     // Without its checkpoint a frame is not signed.
     let report = exported.forge(|members, _| {
@@ -187,7 +187,7 @@ fn a_hub_cannot_leave_out_what_proves() {
         let end = end + text[end..].find('\n').unwrap() + 1;
         found.1.truncate(end);
     });
-    assert_state(&report, State::UnsignedTail);
+    assert_state(&report, LogState::UnsignedTail);
     assert_eq!(report.proven(), 1);
     // A frame of an interval, of which another one is there.
     let exported = Exported::new(recorder::sealed(), |seq| seq == 11);
@@ -198,7 +198,7 @@ fn a_hub_cannot_leave_out_what_proves() {
         let before = text[..begin].rfind("frame ").unwrap();
         found.1.drain(before..begin);
     });
-    assert_state(&report, State::Modified);
+    assert_state(&report, LogState::Modified);
     assert_eq!(report.proven(), 0);
     // Records: fewer than stated, twice, or in another order.
     let exported = small();
@@ -209,7 +209,7 @@ fn a_hub_cannot_leave_out_what_proves() {
                 found.1.split_inclusive(|&byte| byte == b'\n').map(<[u8]>::to_vec).collect();
             found.1 = lines.iter().flat_map(|&at: &usize| all[at].clone()).collect();
         });
-        assert_state(&report, State::Modified);
+        assert_state(&report, LogState::Modified);
     }
 }
 
@@ -231,6 +231,6 @@ fn ranges_are_those_of_the_bytes() {
             let part = manifest.files.iter_mut().find(|part| !part.ranges.is_empty()).unwrap();
             change(&mut part.ranges);
         });
-        assert!(report.state() >= State::Modified, "{:?}", report.findings);
+        assert!(report.state() >= LogState::Modified, "{:?}", report.findings);
     }
 }

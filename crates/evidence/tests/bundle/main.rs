@@ -8,7 +8,7 @@ mod states;
 mod support;
 
 use tacho_chain::key::SecretKey;
-use tacho_chain::verify::State;
+use tacho_chain::verify::LogState;
 
 use support::{Exported, assert_state};
 
@@ -16,7 +16,7 @@ use support::{Exported, assert_state};
 fn every_record_of_a_sealed_log_is_proven() {
     let exported = Exported::new(recorder::sealed(), |_| true);
     let report = exported.check();
-    assert_state(&report, State::Ok);
+    assert_state(&report, LogState::Ok);
     assert_eq!((report.records(), report.proven()), (18, 18));
     let manifest = report.manifest.unwrap();
     let part = &manifest.servers[0].generations[0];
@@ -32,7 +32,7 @@ fn a_part_of_a_log_is_proven_without_the_rest() {
     for seq in 1..=18 {
         let exported = Exported::new(recorder::sealed(), |it| it == seq);
         let report = exported.check();
-        assert_state(&report, State::Ok);
+        assert_state(&report, LogState::Ok);
         assert_eq!((report.records(), report.proven()), (1, 1), "{seq}");
         assert!(exported.bytes().len() < all.bytes().len());
         let names: Vec<String> = exported.members().into_iter().map(|it| it.0).collect();
@@ -43,7 +43,7 @@ fn a_part_of_a_log_is_proven_without_the_rest() {
 
 #[test]
 fn frames_without_records_are_left_out_by_whole_intervals() {
-    let mut recorder = recorder::Recorder::new(1);
+    let mut recorder = recorder::TestRecorder::new(1);
     for _ in 0..50 {
         recorder.lines(1);
         recorder.lines(1);
@@ -52,7 +52,7 @@ fn frames_without_records_are_left_out_by_whole_intervals() {
     recorder.stop();
     let exported = Exported::new(recorder, |seq| seq == 41);
     let report = exported.check();
-    assert_state(&report, State::Ok);
+    assert_state(&report, LogState::Ok);
     assert_eq!(report.proven(), 1);
     let chain = exported.member(".chain", 1);
     assert_eq!(chain.matches("frame ").count(), 2);
@@ -65,7 +65,7 @@ fn frames_without_records_are_left_out_by_whole_intervals() {
 fn an_empty_result_is_a_bundle_too() {
     let exported = Exported::new(recorder::sealed(), |_| false);
     let report = exported.check();
-    assert_state(&report, State::Ok);
+    assert_state(&report, LogState::Ok);
     assert_eq!(report.records(), 0);
     let manifest = report.manifest.unwrap();
     assert_eq!(manifest.servers[0].generations[0].checkpoint.as_ref().map(|it| it.seq), Some(18));
@@ -76,9 +76,9 @@ fn the_key_of_the_hub_can_be_required() {
     let exported = Exported::new(recorder::sealed(), |seq| seq < 4);
     let mut options = exported.options();
     options.hub_key = Some(support::hub_key().root());
-    assert_state(&exported.check_with(&options), State::Ok);
+    assert_state(&exported.check_with(&options), LogState::Ok);
     options.hub_key = Some(SecretKey::from_bytes(&[77; 32]).root());
-    assert_state(&exported.check_with(&options), State::WrongKey);
+    assert_state(&exported.check_with(&options), LogState::WrongKey);
 }
 
 #[test]
@@ -87,11 +87,11 @@ fn the_root_key_is_the_one_that_is_given() {
     let mut options = exported.options();
     options.keys = vec![SecretKey::from_bytes(&[77; 32]).root()];
     let report = exported.check_with(&options);
-    assert_state(&report, State::WrongKey);
+    assert_state(&report, LogState::WrongKey);
     assert_eq!(report.proven(), 0);
     // Without one it is the one that the hub states.
     options.keys.clear();
-    assert_state(&exported.check_with(&options), State::Ok);
+    assert_state(&exported.check_with(&options), LogState::Ok);
 }
 
 #[test]

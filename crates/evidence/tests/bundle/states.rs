@@ -1,11 +1,11 @@
 //! What is not proven, and what the hub states about the rest.
 
 use tacho_chain::entry::{CheckpointReason, EpochReason};
-use tacho_chain::verify::State;
+use tacho_chain::verify::LogState;
 use tacho_evidence::container::WriteError;
 use tacho_evidence::make::MakeError;
 
-use crate::recorder::{Recorder, line, log, sealed, sidecar};
+use crate::recorder::{TestRecorder, line, log, sealed, sidecar};
 use crate::support::{Exported, assert_state, request, stem};
 
 fn texts(report: &tacho_evidence::check::Report) -> String {
@@ -14,13 +14,13 @@ fn texts(report: &tacho_evidence::check::Report) -> String {
 
 #[test]
 fn the_end_of_a_log_may_not_be_signed_yet() {
-    let mut recorder = Recorder::new(1);
+    let mut recorder = TestRecorder::new(1);
     recorder.lines(3);
     recorder.checkpoint(CheckpointReason::Interval);
     recorder.lines(2);
     let exported = Exported::new(recorder, |_| true);
     let report = exported.check();
-    assert_state(&report, State::UnsignedTail);
+    assert_state(&report, LogState::UnsignedTail);
     assert_eq!((report.records(), report.proven()), (5, 3));
     assert!(report.manifest.unwrap().servers[0].generations[0].unsigned_bytes > 0);
 }
@@ -31,23 +31,23 @@ fn lines_without_a_seal_are_there_and_not_proven() {
     recorder.dir.0.remove(&sidecar(3));
     let exported = Exported::new(recorder, |seq| seq > 10);
     let report = exported.check();
-    assert_state(&report, State::NotSealed);
+    assert_state(&report, LogState::NotSealed);
     assert_eq!((report.records(), report.proven()), (8, 2));
     // Behind the last frame.
-    let mut recorder = Recorder::new(1);
+    let mut recorder = TestRecorder::new(1);
     recorder.lines(3);
     recorder.checkpoint(CheckpointReason::Interval);
     let text = line(4) + &line(5);
     recorder.dir.file(&log(1)).extend(text.as_bytes());
     let exported = Exported::new(recorder, |seq| seq == 1 || seq == 5);
     let report = exported.check();
-    assert_state(&report, State::NotSealed);
+    assert_state(&report, LogState::NotSealed);
     assert_eq!((report.records(), report.proven()), (2, 1));
 }
 
 #[test]
 fn recovered_records_are_named() {
-    let mut recorder = Recorder::new(1);
+    let mut recorder = TestRecorder::new(1);
     recorder.lines(2);
     recorder.seq = 3;
     recorder.raw_frame(&line(3), 3, true);
@@ -55,7 +55,7 @@ fn recovered_records_are_named() {
     recorder.lines(1);
     recorder.stop();
     let report = Exported::new(recorder, |_| true).check();
-    assert_state(&report, State::Recovered);
+    assert_state(&report, LogState::Recovered);
     assert_eq!(report.proven(), 4);
     assert!(texts(&report).contains("1 record: they were sealed at a start"), "{}", texts(&report));
 }
@@ -68,14 +68,14 @@ fn a_missing_file_is_a_gap() {
     recorder.dir.0.remove(&sidecar(2));
     let exported = Exported::new(recorder, |seq| seq == 15);
     let report = exported.check();
-    assert_state(&report, State::Gap);
+    assert_state(&report, LogState::Gap);
     assert_eq!((report.records(), report.proven()), (1, 0));
     // Its lines alone are missing: the record is proven, and the hub states the gap.
     let mut recorder = sealed();
     recorder.dir.0.remove(&log(2));
     let exported = Exported::new(recorder, |seq| seq == 15);
     let report = exported.check();
-    assert_state(&report, State::Gap);
+    assert_state(&report, LogState::Gap);
     assert_eq!(report.proven(), 1);
     assert!(texts(&report).contains("the hub states: the file is missing"), "{}", texts(&report));
 }
@@ -86,7 +86,7 @@ fn files_that_retention_removed_still_lead_to_the_root() {
     recorder.remove(1);
     let exported = Exported::new(recorder, |seq| seq == 15);
     let report = exported.check();
-    assert_state(&report, State::Ok);
+    assert_state(&report, LogState::Ok);
     assert_eq!(report.proven(), 1);
 }
 
@@ -97,7 +97,7 @@ fn a_changed_copy_is_exported_as_it_is() {
     *recorder.dir.file(&log(2)) = text.into_bytes();
     let exported = Exported::new(recorder, |seq| seq == 2 || seq == 7);
     let report = exported.check();
-    assert_state(&report, State::Modified);
+    assert_state(&report, LogState::Modified);
     assert_eq!((report.records(), report.proven()), (2, 1));
     // A sidecar that was changed proves nothing behind the change.
     let mut recorder = sealed();
@@ -106,19 +106,19 @@ fn a_changed_copy_is_exported_as_it_is() {
     recorder.dir.file(&sidecar(3))[at] = b'9';
     let exported = Exported::new(recorder, |seq| seq > 12);
     let report = exported.check();
-    assert_state(&report, State::Modified);
+    assert_state(&report, LogState::Modified);
     assert_eq!((report.records(), report.proven()), (6, 5));
 }
 
 #[test]
 fn declared_breaks_on_the_way_to_the_key_are_reported() {
-    let mut recorder = Recorder::new(1);
+    let mut recorder = TestRecorder::new(1);
     recorder.lines(2);
     recorder.epoch(EpochReason::Damaged, 2);
     recorder.lines(2);
     recorder.stop();
     let report = Exported::new(recorder, |seq| seq == 4).check();
-    assert_state(&report, State::BrokenChain);
+    assert_state(&report, LogState::BrokenChain);
     assert_eq!(report.proven(), 1);
 }
 
@@ -128,7 +128,7 @@ fn lost_records_in_the_range_are_stated() {
     let report = exported.forge(|_, manifest| {
         (manifest.servers[0].lost_lines, manifest.servers[0].lost_records) = (1, 7);
     });
-    assert_state(&report, State::Lost);
+    assert_state(&report, LogState::Lost);
     assert!(texts(&report).contains("declare 7 lost records"), "{}", texts(&report));
 }
 

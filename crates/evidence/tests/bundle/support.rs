@@ -4,7 +4,7 @@ use std::fs::File;
 use std::path::PathBuf;
 
 use tacho_chain::key::SecretKey;
-use tacho_chain::verify::State;
+use tacho_chain::verify::LogState;
 use tacho_evidence::check::{self, Options, Report};
 use tacho_evidence::container::{Writer, list};
 use tacho_evidence::make::{self, Log, Request, Server};
@@ -12,7 +12,7 @@ use tacho_evidence::manifest::{self, ByPart, FilePart, Manifest, QueryPart};
 use tacho_evidence::names::Name;
 use tacho_ship::protocol::{FileName, Stem};
 
-use crate::recorder::Recorder;
+use crate::recorder::TestRecorder;
 
 pub fn hub_key() -> SecretKey {
     SecretKey::from_bytes(&[42; 32])
@@ -21,7 +21,7 @@ pub fn hub_key() -> SecretKey {
 /// A bundle, and the log that it is of.
 pub struct Exported {
     pub directory: tempfile::TempDir,
-    pub recorder: Recorder,
+    pub recorder: TestRecorder,
 }
 
 pub fn request() -> Request {
@@ -38,7 +38,7 @@ pub fn request() -> Request {
 
 impl Exported {
     /// The records whose `seq` is wanted.
-    pub fn new(recorder: Recorder, wanted: impl Fn(u64) -> bool) -> Self {
+    pub fn new(recorder: TestRecorder, wanted: impl Fn(u64) -> bool) -> Self {
         let mut exported = Self { directory: tempfile::tempdir().unwrap(), recorder };
         exported.write_log();
         exported.export(&wanted, request()).unwrap();
@@ -182,7 +182,7 @@ pub fn stem(number: u32) -> Stem {
 }
 
 #[track_caller]
-pub fn assert_state(report: &Report, state: State) {
+pub fn assert_state(report: &Report, state: LogState) {
     let findings: Vec<String> = report.findings.iter().map(ToString::to_string).collect();
     assert_eq!(report.state(), state, "{findings:#?}");
 }

@@ -3,7 +3,7 @@
 use jsonc_parser::ast::Value;
 
 use super::Error;
-use super::parse::{Before, Source};
+use super::parse::{Before, FilterText};
 use crate::program::{BLOCK_ERRNO, BLOCK_MESSAGE, USES_ERRNO, USES_TABLE};
 
 /// Longest name of a rule that blocks, bytes: the log contains it.
@@ -29,7 +29,7 @@ impl<'v, 't> Words<'v, 't> {
     }
 }
 
-impl Source<'_> {
+impl FilterText<'_> {
     /// Checks that the rule can be decided before a statement runs. `uses`: the facts that it uses.
     pub(super) fn check_block(
         &self,

@@ -3,7 +3,7 @@
 use jsonc_parser::ast::Value;
 
 use super::Error;
-use super::parse::{Conditions, Key, Source};
+use super::parse::{Conditions, FilterText, Key};
 use crate::class::Class;
 use crate::decide::Event;
 use crate::program::{
@@ -29,7 +29,7 @@ pub(super) const NAMES: &[&str] = &[
 /// Longest pattern, bytes: names on the server are shorter.
 const PATTERN_BYTES_MAX: usize = 1024;
 
-impl Source<'_> {
+impl FilterText<'_> {
     /// Adds the condition of a key. `false`: there is no such key.
     pub(super) fn condition(
         &self,

@@ -16,7 +16,7 @@ mod parse;
 
 pub use error::Error;
 use error::Errors;
-use parse::Source;
+use parse::FilterText;
 
 use crate::block::CommandSet;
 use crate::class::Class;
@@ -136,7 +136,7 @@ fn compile_with(text: &str, server: &Server, errors: &mut Errors) -> Checked {
     if text.trim().is_empty() {
         return Checked::default();
     }
-    Source { text, server }.filter(errors)
+    FilterText { text, server }.filter(errors)
 }
 
 #[cfg(test)]

@@ -32,7 +32,7 @@ const OPTIONS: ParseOptions = ParseOptions {
 };
 
 /// A filter being compiled.
-pub(super) struct Source<'s> {
+pub(super) struct FilterText<'s> {
     pub(super) text: &'s str,
     pub(super) server: &'s Server,
 }
@@ -114,7 +114,7 @@ pub(super) struct Key<'v, 't> {
     at: usize,
 }
 
-impl<'s> Source<'s> {
+impl<'s> FilterText<'s> {
     pub(super) fn error(&self, at: usize, message: impl Into<String>) -> Error {
         Error::at(self.text, at, message)
     }

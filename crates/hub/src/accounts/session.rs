@@ -4,7 +4,7 @@
 use rusqlite::{OptionalExtension as _, params};
 
 use super::{Account, find};
-use crate::audit::{Entry, Source, outbox};
+use crate::audit::{Entry, RequestSource, outbox};
 use crate::database::{Database, DatabaseError};
 use crate::roles::{Role, Roles, Scope};
 use crate::tokens::{self, TokenError};
@@ -142,7 +142,7 @@ pub fn expire(
         let row = |row: &rusqlite::Row<'_>| {
             let (hash, user): (Vec<u8>, Option<String>) = (row.get(0)?, row.get(2)?);
             let user = user.unwrap_or_else(|| SETUP_USER.to_owned());
-            Ok(Expired { id: Source::session_of(&hash), user, expires_us: row.get(1)? })
+            Ok(Expired { id: RequestSource::session_of(&hash), user, expires_us: row.get(1)? })
         };
         let expired: Vec<Expired> =
             statement.query_map([now_us], row)?.collect::<Result<_, _>>()?;

@@ -20,7 +20,7 @@ use super::error::Message;
 use super::session::peer_of;
 use super::{ApiError, Caller};
 use crate::audit::repeats::Key;
-use crate::audit::{Entry, Kind, Source};
+use crate::audit::{Entry, Kind, RequestSource};
 use crate::state::AppState;
 
 /// Longest name of a client's program, characters.
@@ -96,11 +96,11 @@ impl<S: Sync> FromRequestParts<S> for Note {
 
 /// Where a request comes from, without its session.
 #[must_use]
-pub fn source_of(parts: &Parts) -> Source {
-    Source {
+pub fn source_of(parts: &Parts) -> RequestSource {
+    RequestSource {
         ip: peer_of(&parts.extensions),
         program: program_of(&parts.headers),
-        ..Source::default()
+        ..RequestSource::default()
     }
 }
 
@@ -194,7 +194,7 @@ struct Asked {
     method: String,
     path: String,
     query: String,
-    source: Source,
+    source: RequestSource,
     has_token: bool,
 }
 
@@ -249,7 +249,7 @@ mod tests {
             method: "GET".to_owned(),
             path: "/x".to_owned(),
             query: query.to_owned(),
-            source: Source::default(),
+            source: RequestSource::default(),
             has_token: false,
         };
         let one = asked("from=-1h&q=user%3Aann&server=db1&server=db2");

@@ -9,7 +9,7 @@ use super::ApiError;
 use super::session::cookie_of;
 use crate::accounts::session::find_session;
 use crate::api::audited::source_of;
-use crate::audit::{Source, is_hub};
+use crate::audit::{RequestSource, is_hub};
 use crate::clock::now_us;
 use crate::roles::{Role, Roles, Scope};
 use crate::state::AppState;
@@ -31,7 +31,7 @@ pub struct Caller {
     /// Of a session: what requests that change something send in [`CSRF_HEADER`].
     pub csrf: Option<String>,
     /// Where the request comes from.
-    pub source: Source,
+    pub source: RequestSource,
 }
 
 impl Caller {
@@ -135,8 +135,8 @@ fn from_session(parts: &Parts, state: &AppState) -> Result<Caller, ApiError> {
     Ok(Caller { user, roles, scope, csrf, source })
 }
 
-fn source(parts: &Parts, secret: &str) -> Source {
-    Source { session: Source::session_of(&tokens::hash(secret)), ..source_of(parts) }
+fn source(parts: &Parts, secret: &str) -> RequestSource {
+    RequestSource { session: RequestSource::session_of(&tokens::hash(secret)), ..source_of(parts) }
 }
 
 /// The token of a request.

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use tacho_chain::entry::{Checkpoint, Frame};
 use tacho_chain::proof::{SidecarWalk, Step};
-use tacho_chain::verify::{Finding, State as SealState};
+use tacho_chain::verify::{Finding, LogState};
 use tacho_evidence::make::{LogFile, MakeError};
 use tacho_query::literal;
 use tacho_replica::ReplicaFile;
@@ -137,7 +137,7 @@ fn cover(log: &LogFile, offset: u64) -> Result<Cover, MakeError> {
     }
     let faults = walk.findings().iter().chain(keys.findings()).cloned();
     // Declared breaks and missing files are not: the root key may lead here nevertheless.
-    let faults = faults.filter(|finding| finding.state >= SealState::Modified).collect();
+    let faults = faults.filter(|finding| finding.state >= LogState::Modified).collect();
     Ok(Cover { frame: found, checkpoint, faults })
 }
 

@@ -37,7 +37,7 @@ const KEY_COLUMNS: &str = "ts, \"server\", seq, generation, file, \"offset\"";
 pub struct Cursor(i64, String, u64, u32, String, u64);
 
 /// A record of an answer.
-struct Found {
+struct Hit {
     key: Cursor,
     json: String,
 }
@@ -195,7 +195,7 @@ async fn find(
     mut cursor: Option<Cursor>,
     is_descending: bool,
     wanted: u64,
-) -> Result<Vec<Found>, ApiError> {
+) -> Result<Vec<Hit>, ApiError> {
     let index = &state.index;
     let order = KEY.map(|key| if is_descending { format!("{key} DESC") } else { key.to_owned() });
     let (by_time, order) = (&order[0], order.join(", "));
@@ -207,7 +207,7 @@ async fn find(
         None => {}
     }
     let windows = Windows::new(filter.snapshot.segments(), (first_us, end_us), is_descending);
-    let mut found: Vec<Found> = Vec::new();
+    let mut found: Vec<Hit> = Vec::new();
     for (from_us, to_us) in windows {
         let mut condition = filter.condition();
         condition += &format!(" AND ts >= {} AND ts < {}", sql_time(from_us), sql_time(to_us));
@@ -258,7 +258,7 @@ async fn read(
     state: &AppState,
     filter: &Filter,
     request: impl Fn(&str) -> Request,
-) -> Result<(Vec<Found>, bool), ApiError> {
+) -> Result<(Vec<Hit>, bool), ApiError> {
     let index = &state.index;
     let (of_keys, of_all) = (request(KEY_COLUMNS), request("*"));
     // Callers who may not see statements get the columns of their view.
@@ -271,16 +271,13 @@ async fn read(
     let answer = index.fetch(filter.snapshot.clone(), of_all).await?;
     let keys = answer.rows.iter().map(|row| Cursor::of(row)).collect::<Result<Vec<_>, _>>()?;
     let records = to_json(index, filter, answer.rows)?.into_iter();
-    let found = keys.into_iter().zip(records).map(|(key, json)| Found { key, json });
+    let found = keys.into_iter().zip(records).map(|(key, json)| Hit { key, json });
     Ok((found.collect(), answer.is_truncated))
 }
 
 /// The records of rows of [`KEY_COLUMNS`], from the replica. `None`: some have to be read from the
 /// index.
-async fn read_lines(
-    state: &AppState,
-    rows: Vec<Vec<Value>>,
-) -> Result<Option<Vec<Found>>, ApiError> {
+async fn read_lines(state: &AppState, rows: Vec<Vec<Value>>) -> Result<Option<Vec<Hit>>, ApiError> {
     let keys = rows.iter().map(|row| Cursor::of_key(row)).collect::<Result<Vec<_>, _>>()?;
     let (keys, are_records): (Vec<Cursor>, Vec<bool>) = keys.into_iter().unzip();
     let data = Arc::clone(&state.data);
@@ -292,7 +289,7 @@ async fn read_lines(
     };
     let found = keys.into_iter().zip(are_records).zip(lines).map(|((key, is_record), line)| {
         let json = line_json(key.server(), &line, is_record);
-        Found { key, json }
+        Hit { key, json }
     });
     Ok(Some(found.collect()))
 }

@@ -20,7 +20,7 @@ use crate::accounts::attempts::Attempts;
 use crate::accounts::session::{self, COOKIE, Owner, SESSION_US};
 use crate::accounts::{self, LINK_PREFIX};
 use crate::audit::repeats::Key;
-use crate::audit::{Entry, Kind, Source};
+use crate::audit::{Entry, Kind, RequestSource};
 use crate::clock::now_us;
 use crate::database::{Database, DatabaseError};
 use crate::roles::Role;
@@ -118,7 +118,8 @@ pub async fn begin(
         Credentials::Token { .. } => (TOKEN_USER.to_owned(), "token"),
         Credentials::Account { user, .. } => (user.chars().take(100).collect(), "password"),
     };
-    let source = Source { ip: peer, program: program_of(&headers), ..Source::default() };
+    let source =
+        RequestSource { ip: peer, program: program_of(&headers), ..RequestSource::default() };
     let refused = |status: StatusCode, text: &str| {
         // What is no name may be a password in the wrong field.
         let name = if accounts::is_name(&user) { &*user } else { "" };
@@ -152,7 +153,8 @@ pub async fn begin(
     let (cookie, session) = begun.await.map_err(|error| ApiError::internal(&error))?;
     let session = session.ok_or_else(|| ApiError::new(Code::Token, "the account has ended"))?;
     let account = session.account;
-    let source = Source { session: Source::session_of(&tokens::hash(&cookie)), ..source };
+    let source =
+        RequestSource { session: RequestSource::session_of(&tokens::hash(&cookie)), ..source };
     let entry = Entry::new(Kind::Connect, &account.name, source)
         .with("role", &account.roles.to_string())
         .with("with", with);

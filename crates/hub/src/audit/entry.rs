@@ -9,7 +9,7 @@ use tacho_record::{Attribute, EventKind, Outcome, Record};
 use tacho_ship::protocol::Origin;
 
 use super::outbox;
-use super::sessions::Place;
+use super::sessions::RecordNumber;
 use crate::clock::now_us;
 use crate::database::{Database, DatabaseError};
 use crate::roles::{Roles, Scope};
@@ -53,7 +53,7 @@ impl Kind {
 /// Where a request comes from.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Source {
+pub struct RequestSource {
     /// Identifies a session or a token without being a secret; empty: none.
     pub session: String,
     /// Address of the client.
@@ -64,7 +64,7 @@ pub struct Source {
     pub os_user: String,
 }
 
-impl Source {
+impl RequestSource {
     /// A command on the hub's machine.
     #[must_use]
     pub fn command(name: &str) -> Self {
@@ -91,7 +91,7 @@ pub struct Entry {
     /// Account, or name of a token.
     pub user: String,
     /// Where the request comes from.
-    pub source: Source,
+    pub source: RequestSource,
     /// Kind of the question.
     pub command: String,
     /// Text of the question: a search, or SQL.
@@ -117,7 +117,7 @@ pub struct Entry {
 impl Entry {
     /// A record of now.
     #[must_use]
-    pub fn new(kind: Kind, user: &str, source: Source) -> Self {
+    pub fn new(kind: Kind, user: &str, source: RequestSource) -> Self {
         Self { ts_us: now_us(), kind, user: user.to_owned(), source, ..Self::default() }
     }
 
@@ -125,7 +125,7 @@ impl Entry {
     #[must_use]
     pub fn asked_by_command(name: &str, command: &str, text: &str) -> Self {
         let (command, text) = (command.to_owned(), Some(text.to_owned()));
-        Self { command, text, ..Self::new(Kind::Statement, "", Source::command(name)) }
+        Self { command, text, ..Self::new(Kind::Statement, "", RequestSource::command(name)) }
     }
 
     /// Stores it in the database, from where the log gets it.
@@ -138,7 +138,7 @@ impl Entry {
 
     /// A change.
     #[must_use]
-    pub fn change(user: &str, source: Source, variable: &str, old: &str, new: &str) -> Self {
+    pub fn change(user: &str, source: RequestSource, variable: &str, old: &str, new: &str) -> Self {
         let (variable, old_value, new_value) = (variable.into(), old.into(), new.into());
         Self { variable, old_value, new_value, ..Self::new(Kind::Config, user, source) }
     }
@@ -173,7 +173,7 @@ impl Entry {
         out: &mut Vec<u8>,
         seq: u64,
         run: u64,
-        place: Option<Place>,
+        place: Option<RecordNumber>,
         clock: &mut TimeFormatter,
     ) {
         let cut = |text: &str| text.chars().take(WORDS_MAX).collect::<String>();
@@ -237,14 +237,14 @@ pub struct Maker {
     /// The account, or the name of a token; empty: a command on the hub's machine.
     pub user: String,
     /// Where the request comes from.
-    pub source: Source,
+    pub source: RequestSource,
 }
 
 impl Maker {
     /// A command on the hub's machine.
     #[must_use]
     pub fn command(name: &str) -> Self {
-        Self { user: String::new(), source: Source::command(name) }
+        Self { user: String::new(), source: RequestSource::command(name) }
     }
 
     /// The record of what was made. `variable`: what it is.
@@ -271,7 +271,7 @@ mod tests {
 
     use super::*;
 
-    fn line(entry: &Entry, place: Option<Place>) -> String {
+    fn line(entry: &Entry, place: Option<RecordNumber>) -> String {
         let mut out = Vec::new();
         entry.append(&mut out, 7, 1, place, &mut TimeFormatter::utc());
         String::from_utf8(out).unwrap()
@@ -279,16 +279,16 @@ mod tests {
 
     #[test]
     fn a_question_is_a_statement_with_its_text() {
-        let source = Source {
+        let source = RequestSource {
             session: "00ff".to_owned(),
             ip: Some("10.0.0.1".parse().unwrap()),
-            ..Source::default()
+            ..RequestSource::default()
         };
         let mut entry = Entry::new(Kind::Statement, "ann", source).with("role", "auditor");
         (entry.ts_us, entry.command, entry.rows) = (0, "Search".to_owned(), Some(3));
         entry.text = Some("user:\"bob\"".to_owned());
         assert_eq!(
-            line(&entry, Some(Place { conn: 2, conn_seq: 5 })),
+            line(&entry, Some(RecordNumber { conn: 2, conn_seq: 5 })),
             "{\"v\":1,\"seq\":7,\"ts\":\"1970-01-01T00:00:00.000000+00:00\",\
              \"event\":\"statement\",\"outcome\":\"ok\",\"run\":1,\"conn\":2,\"conn_seq\":5,\
              \"user\":\"ann\",\"ip\":\"10.0.0.1\",\"command\":\"Search\",\
@@ -300,7 +300,7 @@ mod tests {
 
     #[test]
     fn a_long_text_is_cut_between_two_characters() {
-        let mut entry = Entry::new(Kind::Statement, "ann", Source::default());
+        let mut entry = Entry::new(Kind::Statement, "ann", RequestSource::default());
         entry.text = Some(format!("x{}", "é".repeat(TEXT_MAX)));
         let text = line(&entry, None);
         let line = Line::parse(text.trim_end().as_bytes()).unwrap();
@@ -310,7 +310,8 @@ mod tests {
 
     #[test]
     fn a_refusal_has_its_status() {
-        let entry = Entry::new(Kind::ConnectFailed, "ann", Source::default()).failed(401, "no");
+        let entry =
+            Entry::new(Kind::ConnectFailed, "ann", RequestSource::default()).failed(401, "no");
         let text = line(&entry, None);
         assert!(text.contains("\"event\":\"connect_failed\",\"outcome\":\"error\""), "{text}");
         assert!(text.contains("\"errno\":401,\"error\":\"no\""), "{text}");
@@ -318,6 +319,6 @@ mod tests {
 
     #[test]
     fn a_session_shows_a_part_of_its_hash() {
-        assert_eq!(Source::session_of(&[0xab; 32]), "ab".repeat(8));
+        assert_eq!(RequestSource::session_of(&[0xab; 32]), "ab".repeat(8));
     }
 }

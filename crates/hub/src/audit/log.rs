@@ -8,7 +8,7 @@ use tacho_record::time::TimeFormatter;
 use tacho_record::{EventKind, Record};
 
 use super::sessions::Sessions;
-use super::{Entry, Kind, Options, Source};
+use super::{Entry, Kind, Options, RequestSource};
 use crate::clock::now_us;
 use crate::say::say;
 
@@ -162,7 +162,7 @@ impl Log {
         let Some(due) = outlook.due.first().copied() else { return Ok(()) };
         self.files.bury(due).map_err(|error| error.to_string())?;
         let (name, reason) = (due.name.log_file(), due.reason.to_string());
-        let line = Entry::change("", Source::default(), "file_removed", &name, &reason);
+        let line = Entry::change("", RequestSource::default(), "file_removed", &name, &reason);
         self.write(&[line])?;
         self.files.remove(due.name).map_err(|error| error.to_string())
     }

@@ -41,7 +41,7 @@ use crate::api::ApiError;
 use crate::data::DataDirectory;
 use crate::database::Database;
 use crate::say::say;
-pub use entry::{Entry, Kind, Maker, Source};
+pub use entry::{Entry, Kind, Maker, RequestSource};
 use repeats::Repeats;
 
 /// The name of the hub's own log among the servers.

@@ -7,7 +7,7 @@ const SESSIONS_MAX: usize = 100_000;
 
 /// Place of a record: the number of its session in this run, and its number within it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct RecordNumber {
     pub(super) conn: u64,
     pub(super) conn_seq: u64,
 }
@@ -16,12 +16,12 @@ pub(super) struct Place {
 #[derive(Debug, Default)]
 pub(super) struct Sessions {
     last: u64,
-    known: HashMap<String, Place>,
+    known: HashMap<String, RecordNumber>,
 }
 
 impl Sessions {
     /// The place of the next record of a session; an empty name has none.
-    pub(super) fn next(&mut self, session: &str) -> Option<Place> {
+    pub(super) fn next(&mut self, session: &str) -> Option<RecordNumber> {
         if session.is_empty() {
             return None;
         }
@@ -30,7 +30,7 @@ impl Sessions {
                 self.known.clear();
             }
             self.last += 1;
-            self.known.insert(session.to_owned(), Place { conn: self.last, conn_seq: 0 });
+            self.known.insert(session.to_owned(), RecordNumber { conn: self.last, conn_seq: 0 });
         }
         let place = self.known.get_mut(session)?;
         place.conn_seq += 1;
@@ -54,6 +54,6 @@ mod tests {
         assert_eq!(next(""), None);
         assert_eq!([next("a"), next("b"), next("a")], [Some((1, 1)), Some((2, 1)), Some((1, 2))]);
         sessions.end("a");
-        assert_eq!(sessions.next("a"), Some(Place { conn: 3, conn_seq: 1 }));
+        assert_eq!(sessions.next("a"), Some(RecordNumber { conn: 3, conn_seq: 1 }));
     }
 }

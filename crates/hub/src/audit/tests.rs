@@ -1,6 +1,6 @@
 //! The log is written, sealed, continued and verified.
 
-use tacho_chain::verify::{self, Report, State};
+use tacho_chain::verify::{self, LogState, Report};
 use tacho_logdir::read::content::Identities;
 use tacho_logdir::read::directory::RealDirectory;
 use tacho_record::Line;
@@ -66,7 +66,7 @@ impl Bench {
 }
 
 fn entry(user: &str) -> Entry {
-    let source = Source { session: format!("of {user}"), ..Source::default() };
+    let source = RequestSource { session: format!("of {user}"), ..RequestSource::default() };
     Entry { text: Some("x".to_owned()), ..Entry::new(Kind::Statement, user, source) }
 }
 
@@ -82,7 +82,7 @@ async fn it_continues_after_a_stop_and_verifies() {
     let events = ["start", "statement ann", "stop", "start", "statement bob", "stop"];
     assert_eq!(bench.events(), events);
     let report = bench.verify();
-    assert_eq!((report.state(), report.unsigned_lines), (State::Ok, 0), "{report:?}");
+    assert_eq!((report.state(), report.unsigned_lines), (LogState::Ok, 0), "{report:?}");
     assert!(
         bench.lines()[4].contains("\"run\":4,\"conn\":1,\"conn_seq\":1"),
         "{:?}",
@@ -101,7 +101,7 @@ async fn a_byte_that_is_changed_is_found() {
     let file = file.unwrap();
     let text = std::fs::read_to_string(&file).unwrap();
     std::fs::write(&file, text.replace("\"user\":\"ann\"", "\"user\":\"bob\"")).unwrap();
-    assert_eq!(bench.verify().state(), State::Modified);
+    assert_eq!(bench.verify().state(), LogState::Modified);
 }
 
 #[tokio::test]

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 
 use super::log::{Log, Reason};
-use super::{Entry, Kind, Message, NotRecorded, Options, Source, Trouble, outbox};
+use super::{Entry, Kind, Message, NotRecorded, Options, RequestSource, Trouble, outbox};
 use crate::accounts::session;
 use crate::clock::now_us;
 use crate::database::{Database, DatabaseError};
@@ -98,7 +98,7 @@ impl Work {
     fn record(&mut self, mut entries: Vec<Entry>) -> Result<(), NotRecorded> {
         let trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone();
         if let Some(reason) = trouble {
-            let outage = Entry::change("", Source::default(), "hub.log_error", &reason, "");
+            let outage = Entry::change("", RequestSource::default(), "hub.log_error", &reason, "");
             entries.insert(0, outage);
         }
         if entries.is_empty() {
@@ -138,7 +138,7 @@ impl Work {
             self.say_once("cannot remove an old file of the hub's own log", kept);
         }
         let ended = session::expire(&self.database, now_us(), |it| {
-            let source = Source { session: it.id, ..Source::default() };
+            let source = RequestSource { session: it.id, ..RequestSource::default() };
             let mut entry = Entry::new(Kind::Disconnect, &it.user, source);
             entry.ts_us = it.expires_us;
             entry.with("reason", "expired")

@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::path::Path;
 
-use anyhow::{Context as _, bail, ensure};
+use anyhow::{Context as _, bail};
 use tacho_logdir::read::content::{Access, Identities};
 use tacho_logdir::read::files::{Input, STDIN};
 use tacho_logdir::read::{Lines, Request, Window, read};
@@ -13,6 +13,7 @@ use crate::cli::{ConvertArgs, FileFormat};
 use crate::convert::sqlite::Database;
 use crate::convert::{Converter, Target};
 use crate::local::host_name;
+use crate::new_file::NewFile;
 
 /// Writes the records of logs into a new file.
 ///
@@ -20,34 +21,24 @@ use crate::local::host_name;
 /// A log cannot be read, or the file not be written. Lines that cannot be read are an error, too,
 /// but the file has all others.
 pub fn run(args: &ConvertArgs, out: &mut impl Write) -> anyhow::Result<()> {
-    let output = &args.output;
-    ensure!(
-        std::fs::symlink_metadata(output).is_err(),
-        "{} exists and is not overwritten; name another file",
-        output.display()
-    );
+    let file = NewFile::create(&args.output)?;
     let server = args.server.clone().unwrap_or_else(host_name);
-    let parent = output.parent().filter(|parent| !parent.as_os_str().is_empty());
-    let file = tempfile::NamedTempFile::new_in(parent.unwrap_or(Path::new(".")))
-        .with_context(|| format!("cannot create a file beside {}", output.display()))?;
     let counts = match args.format {
         FileFormat::Parquet => {
-            let mut table = TableWriter::new(file.as_file(), &server)?;
+            let mut table = TableWriter::new(file.file(), &server)?;
             let counts = convert(args, &mut table)?;
-            table.finish().with_context(|| format!("cannot write {}", output.display()))?;
+            table.finish().with_context(|| file.not_written())?;
             counts
         }
         FileFormat::Sqlite => {
             let mut database = Database::create(file.path(), &server)?;
             let counts = convert(args, &mut database)?;
-            database.finish().with_context(|| format!("cannot write {}", output.display()))?;
+            database.finish().with_context(|| file.not_written())?;
             counts
         }
     };
-    file.as_file().sync_all()?;
-    let bytes = file.as_file().metadata()?.len();
-    file.persist_noclobber(output).with_context(|| format!("cannot write {}", output.display()))?;
-    writeln!(out, "{}: {} records, {bytes} bytes", output.display(), counts.records)?;
+    let bytes = file.finish()?;
+    writeln!(out, "{}: {} records, {bytes} bytes", args.output.display(), counts.records)?;
     if counts.problems > 0 {
         bail!("{} lines or files, named above, are not in it", counts.problems);
     }

@@ -1,11 +1,10 @@
 //! `tacho-hub export`
 
 use std::io::Write;
-use std::path::Path;
 use std::time::Duration;
 
-use anyhow::{Context as _, ensure};
-use tacho_chain::verify::State;
+use anyhow::Context as _;
+use tacho_chain::verify::LogState;
 use tacho_evidence::check::{self, Options};
 use tacho_evidence::manifest::ByPart;
 use tacho_progress::Progress;
@@ -23,6 +22,7 @@ use crate::export::{Question, Sources, export};
 use crate::hub_key;
 use crate::index::query_settings;
 use crate::index::view::View;
+use crate::new_file::NewFile;
 use crate::roles::Scope;
 
 /// How long a query may take.
@@ -35,11 +35,7 @@ const QUERY_TIMEOUT: Duration = Duration::from_secs(3600);
 pub fn run(args: &ExportArgs, out: &mut impl Write) -> anyhow::Result<()> {
     let data = DataDirectory::existing(&args.data.directory)?;
     let question = question(args)?;
-    ensure!(
-        std::fs::symlink_metadata(&args.output).is_err(),
-        "{} exists and is not overwritten; name another file",
-        args.output.display()
-    );
+    let file = NewFile::create(&args.output)?;
     let database = Database::open(&data.database())?;
     Entry::asked_by_command("export", "Export", &args.q)
         .store(&database)
@@ -49,26 +45,22 @@ pub fn run(args: &ExportArgs, out: &mut impl Write) -> anyhow::Result<()> {
     let settings = Settings { workers: 1, waiting: 1, ..query_settings(&data)? };
     make_directory(&settings.temp_dir)?;
     let pool = Pool::new(settings);
-    let parent = args.output.parent().filter(|parent| !parent.as_os_str().is_empty());
-    let file = tempfile::NamedTempFile::new_in(parent.unwrap_or(Path::new(".")))
-        .with_context(|| format!("cannot create a file beside {}", args.output.display()))?;
     let sources =
         Sources { data: &data, database: &database, pool: &pool, snapshot: &snapshot, key: &key };
     let mut progress = Progress::new(true);
-    let made = export(&sources, &question, file.as_file(), &Cancel::default(), &mut |bytes| {
+    let made = export(&sources, &question, file.file(), &Cancel::default(), &mut |bytes| {
         progress.show(|| format!("{} written", megabytes(bytes, None)));
         true
     })?;
     let options = Options { keys: Vec::new(), hub_key: Some(key.root()) };
     let mut checked = 0;
-    let report = check::check(file.as_file(), &options, &mut |bytes| {
+    let report = check::check(file.file(), &options, &mut |bytes| {
         checked += bytes;
         progress.show(|| format!("{} checked", megabytes(checked, None)));
     });
     progress.end();
     let report = report.context("cannot read the bundle")?;
-    file.persist_noclobber(&args.output)
-        .with_context(|| format!("cannot write {}", args.output.display()))?;
+    file.finish()?;
     writeln!(
         out,
         "{}: {} records, {} proven; {} bytes",
@@ -77,7 +69,7 @@ pub fn run(args: &ExportArgs, out: &mut impl Write) -> anyhow::Result<()> {
         report.proven(),
         made.bytes
     )?;
-    if report.state() != State::Ok {
+    if report.state() != LogState::Ok {
         writeln!(out, "`tacho verify` will say: {}", report.state().word())?;
     }
     writeln!(out, "signed with the key {}", key.root())?;

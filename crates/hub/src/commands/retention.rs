@@ -5,7 +5,7 @@ use std::io::Write;
 
 use tacho_ship::protocol::Origin;
 
-use crate::audit::{Entry, HUB, Kind, Source};
+use crate::audit::{Entry, HUB, Kind, RequestSource};
 use crate::cli::{DataArgs, RetentionSetArgs};
 use crate::data::DataDirectory;
 use crate::database::Database;
@@ -48,7 +48,7 @@ fn days(days: u64) -> String {
 pub fn set(args: &RetentionSetArgs) -> anyhow::Result<()> {
     let data = DataDirectory::existing(&args.data.directory)?;
     let database = Database::open(&data.database())?;
-    let mut record = Entry::new(Kind::Config, "", Source::command("retention set"));
+    let mut record = Entry::new(Kind::Config, "", RequestSource::command("retention set"));
     record.variable = settings::VARIABLE.to_owned();
     settings::set(&database, &args.server, args.days, record)?;
     Ok(())

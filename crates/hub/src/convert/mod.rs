@@ -16,9 +16,7 @@ use tacho_logdir::read::Sink;
 use tacho_logdir::read::reader::Placed;
 use tacho_progress::Progress;
 use tacho_record::OwnedRecord;
-use tacho_record::json::write_line;
 use tacho_record::line::Line;
-use tacho_record::time::TimeFormatter;
 use tacho_ship::words::megabytes;
 use tacho_store::TableWriter;
 
@@ -97,10 +95,8 @@ impl<'a, T: Target> Converter<'a, T> {
 }
 
 fn push<T: Target>(target: &mut T, records: &mut u64, record: &OwnedRecord) -> anyhow::Result<()> {
-    let mut bytes = Vec::new();
-    record.with(|record| write_line(&mut bytes, record, &mut TimeFormatter::utc()));
     *records += 1;
-    target.push(&Line::parse(&bytes).map_err(anyhow::Error::msg)?)
+    record.with_line(|line| target.push(line))
 }
 
 impl<T: Target> Sink for Converter<'_, T> {

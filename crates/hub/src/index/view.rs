@@ -63,14 +63,14 @@ impl View {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::audit::Source;
+    use crate::audit::RequestSource;
     use crate::roles::{Role, Roles};
 
     #[test]
     fn a_viewer_sees_no_literals_and_a_scope_is_a_filter() {
         let caller = |role: Role, scope| {
             let (user, roles) = ("x".to_owned(), Roles::from(role));
-            Caller { user, roles, scope, csrf: None, source: Source::default() }
+            Caller { user, roles, scope, csrf: None, source: RequestSource::default() }
         };
         let all = View::of(&caller(Role::Auditor, Scope::All));
         assert_eq!(all, View { columns: None, filter: None });

@@ -62,7 +62,7 @@ pub enum Outcome {
 }
 
 /// A plain file.
-struct Source {
+struct PlainFile {
     generation: u64,
     /// Nothing lands in its generation any more, and no later one has the same file.
     is_final: bool,
@@ -74,7 +74,7 @@ struct Source {
     length: u64,
 }
 
-impl Source {
+impl PlainFile {
     fn path(&self) -> PathBuf {
         self.directory.join(self.name.to_string())
     }
@@ -170,7 +170,7 @@ impl Landing {
     fn compress_source(
         &self,
         origin: &Origin,
-        source: &Source,
+        source: &PlainFile,
         go_on: GoOn<'_>,
     ) -> io::Result<Outcome> {
         let Some(hash) = source.write(go_on)? else { return Ok(Outcome::Stopped) };
@@ -192,7 +192,7 @@ impl Replica {
         &mut self,
         generation: u64,
         stem: &Stem,
-    ) -> io::Result<Result<Source, Outcome>> {
+    ) -> io::Result<Result<PlainFile, Outcome>> {
         let name = FileName::Lines(stem.clone());
         let directory = self.root().join(generation.to_string());
         let path = directory.join(name.to_string());
@@ -216,7 +216,7 @@ impl Replica {
         }
         match relation(&path, &file)? {
             None | Some(Relation::Longer) if length <= LENGTH_MAX => {
-                Ok(Ok(Source { generation, is_final, directory, name, file, opened, length }))
+                Ok(Ok(PlainFile { generation, is_final, directory, name, file, opened, length }))
             }
             Some(Relation::Same) => {
                 self.close(&name);
@@ -238,7 +238,7 @@ impl Replica {
     }
 
     /// Puts the compressed form in the place of the plain one, in all generations that share it.
-    fn replace(&mut self, source: &Source, stored: u64, go_on: GoOn<'_>) -> io::Result<Outcome> {
+    fn replace(&mut self, source: &PlainFile, stored: u64, go_on: GoOn<'_>) -> io::Result<Outcome> {
         let id = |file: &Metadata| (file.dev(), file.ino(), file.mtime(), file.mtime_nsec());
         let is_same =
             |file: &Metadata| id(file) == id(&source.opened) && file.len() == source.length;

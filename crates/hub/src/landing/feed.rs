@@ -30,11 +30,11 @@ type Offsets = BTreeMap<(Origin, u64), BTreeMap<FileName, (u64, bool)>>;
 /// that got bytes there: each byte is in the generation in which it has landed first.
 #[derive(Default)]
 pub struct Feed {
-    state: Mutex<State>,
+    state: Mutex<Subscriptions>,
 }
 
 #[derive(Default)]
-struct State {
+struct Subscriptions {
     all: Offsets,
     subscribers: Vec<Weak<Shared>>,
 }
@@ -115,7 +115,7 @@ impl Feed {
     }
 }
 
-impl State {
+impl Subscriptions {
     /// Changes the news of all subscribers that are still there, and wakes them if it returns true.
     fn tell(&mut self, change: impl Fn(&mut News) -> bool) {
         self.subscribers.retain(|subscriber| {

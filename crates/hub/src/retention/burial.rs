@@ -8,7 +8,7 @@ use sha2::{Digest as _, Sha256};
 use tacho_chain::hash::Hash;
 use tacho_chain::hub_tombstone::{HubTombstone, RemovedPart};
 use tacho_chain::sidecar::{Entries, Meaning};
-use tacho_chain::verify::State;
+use tacho_chain::verify::LogState;
 use tacho_replica::ReplicaFile;
 use tacho_ship::protocol::{BEFORE_BYTES, FileName, Origin, Stem};
 
@@ -27,7 +27,7 @@ pub struct Due {
     /// Its name.
     pub stem: Stem,
     /// The generations that have it, and what was found in each.
-    pub generations: Vec<(u64, Option<State>)>,
+    pub generations: Vec<(u64, Option<LogState>)>,
     /// Time of its last record, µs since 1970-01-01 UTC.
     pub newest_us: i64,
     /// The retention.

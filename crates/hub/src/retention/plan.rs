@@ -7,7 +7,7 @@
 use std::io::{self, Read as _};
 use std::path::Path;
 
-use tacho_chain::verify::State;
+use tacho_chain::verify::LogState;
 use tacho_replica::ReplicaFile;
 use tacho_ship::protocol::{FileName, Origin, Stem};
 use tacho_store::Position;
@@ -156,7 +156,7 @@ impl Log<'_> {
     }
 
     /// The generations that have a file, with what was found in each; `None`: it is not known yet.
-    fn generations(&self, stem: &Stem, copies: &Copies) -> Option<Vec<(u64, Option<State>)>> {
+    fn generations(&self, stem: &Stem, copies: &Copies) -> Option<Vec<(u64, Option<LogState>)>> {
         let seal = self.seal.filter(|seal| seal.generation == self.generation)?;
         let state = |(&generation, held): (&u64, &Held)| {
             if generation != self.generation {
@@ -169,8 +169,8 @@ impl Log<'_> {
     }
 
     /// Whether nothing was changed in a file, or a person has seen all that was changed in the log.
-    fn may_remove(&self, generations: &[(u64, Option<State>)]) -> bool {
-        let is_broken = |state: State| SealState::of(state) == SealState::Broken;
+    fn may_remove(&self, generations: &[(u64, Option<LogState>)]) -> bool {
+        let is_broken = |state: LogState| SealState::of(state) == SealState::Broken;
         let found = self.seal.map_or(0, |seal| seal.broken);
         !generations.iter().filter_map(|(_, state)| *state).any(is_broken)
             || self.acknowledged.is_some_and(|acknowledged| acknowledged >= found)
@@ -234,7 +234,7 @@ mod tests {
         is_held: bool,
         acknowledged: Option<u64>,
         /// Of the first file.
-        found: Vec<State>,
+        found: Vec<LogState>,
         is_clock_confirmed: bool,
         days: u64,
     }
@@ -264,7 +264,7 @@ mod tests {
             let origin = "db1".parse().unwrap();
             let sealed = Some(self.sealed.to_owned());
             let lengths = self.lengths(generation).into();
-            let finding = |state: &State| Finding {
+            let finding = |state: &LogState| Finding {
                 state: *state,
                 file: format!("{}.chain", STEMS[0]),
                 line: None,
@@ -343,7 +343,7 @@ mod tests {
     /// The monitor writes alerts later than a file has its state.
     #[test]
     fn a_file_that_was_changed_waits_for_people_before_there_is_an_alert() {
-        for state in State::ALL {
+        for state in LogState::ALL {
             let found = |acknowledged| {
                 let found = vec![state, state];
                 Case { found, acknowledged, ..case([50, 40, 31, 0]) }.plan(1)

@@ -91,7 +91,7 @@ pub fn save_defaults(
             transaction.execute(insert, [name, &new.to_string()])?;
             if old != new {
                 let old = if is_known { old.to_string() } else { String::new() };
-                let source = crate::audit::Source::command("serve");
+                let source = crate::audit::RequestSource::command("serve");
                 let entry = Entry::change("", source, variable, &old, &new.to_string());
                 outbox::put(transaction, &entry)?;
             }
@@ -138,14 +138,14 @@ pub fn set(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::audit::{Kind, Source};
+    use crate::audit::{Kind, RequestSource};
 
     #[test]
     fn a_server_has_its_own_retention_until_it_returns_to_the_default() {
         let directory = tempfile::tempdir().unwrap();
         let database = Database::open(&directory.path().join("hub.sqlite")).unwrap();
         let (one, two): (Origin, Origin) = ("db1".parse().unwrap(), "db2".parse().unwrap());
-        let record = || Entry::new(Kind::Config, "ann", Source::default());
+        let record = || Entry::new(Kind::Config, "ann", RequestSource::default());
         save_defaults(&database, 90, 400).unwrap();
         set(&database, &one, Some(30), record()).unwrap();
         set(&database, &"Tacho-Hub".parse().unwrap(), Some(0), record()).unwrap();

@@ -11,7 +11,7 @@ use tacho_ship::protocol::{FileName, Origin, Stem};
 use tacho_store::{FileKey, Store, StoreError};
 
 use super::burial::Due;
-use crate::audit::{Entry, Source};
+use crate::audit::{Entry, RequestSource};
 use crate::clock::now_us;
 use crate::data::DataDirectory;
 use crate::database::{Database, DatabaseError};
@@ -302,7 +302,7 @@ pub fn key(origin: &Origin, generation: u64, stem: &Stem) -> Option<FileKey> {
 /// The record in the hub's own log.
 fn record(tombstone: &HubTombstone) -> Entry {
     let reason = format!("retention of {} days", tombstone.days);
-    Entry::change("", Source::default(), "hub.file_removed", &tombstone.file, &reason)
+    Entry::change("", RequestSource::default(), "hub.file_removed", &tombstone.file, &reason)
         .with("server", &tombstone.server)
         .with("generation", &tombstone.generation.to_string())
         .with("first_seq", &tombstone.first_seq.to_string())

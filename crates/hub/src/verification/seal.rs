@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use tacho_chain::verify::{Finding, Report, State};
+use tacho_chain::verify::{Finding, LogState, Report};
 use tacho_ship::protocol::{FileName, Stem};
 
 use crate::landing::removed::Held;
@@ -38,16 +38,19 @@ impl SealState {
 
     /// That of a finding.
     #[must_use]
-    pub fn of(state: State) -> Self {
+    pub fn of(state: LogState) -> Self {
         match state {
-            State::Ok | State::Lost | State::UnsignedTail | State::Recovered | State::Encrypted => {
-                Self::Sealed
-            }
-            State::NotSealed => Self::Unsealed,
-            State::Gap => Self::Gap,
-            State::BrokenChain | State::Truncated | State::Modified | State::WrongKey => {
-                Self::Broken
-            }
+            LogState::Ok
+            | LogState::Lost
+            | LogState::UnsignedTail
+            | LogState::Recovered
+            | LogState::Encrypted => Self::Sealed,
+            LogState::NotSealed => Self::Unsealed,
+            LogState::Gap => Self::Gap,
+            LogState::BrokenChain
+            | LogState::Truncated
+            | LogState::Modified
+            | LogState::WrongKey => Self::Broken,
         }
     }
 }
@@ -93,9 +96,9 @@ pub struct Seal {
     /// How much of each file was read.
     pub(super) lengths: Arc<BTreeMap<FileName, u64>>,
     /// The worst finding of each log file, by its name without ending.
-    states: BTreeMap<String, State>,
+    states: BTreeMap<String, LogState>,
     /// What a file has at least: `Ok`, unless there are more findings than a report keeps.
-    least: State,
+    least: LogState,
     /// When it was verified, µs since 1970-01-01 UTC.
     pub verified_us: i64,
 }
@@ -116,13 +119,13 @@ impl Seal {
         let findings = || report.findings.iter().filter(|finding| finding.state <= state);
         let worst = findings().rev().max_by_key(|finding| finding.state);
         let checkpoint = report.checkpoint.as_ref();
-        let gaps = report.findings.iter().filter(|finding| finding.state == State::Gap).count();
+        let gaps = report.findings.iter().filter(|finding| finding.state == LogState::Gap).count();
         Self {
             generation,
             state: SealState::of(state),
             word: state.word(),
             message: worst.map(ToString::to_string).unwrap_or_default(),
-            may_be_transit: state == State::Truncated,
+            may_be_transit: state == LogState::Truncated,
             awaits_file: report.awaits_file,
             findings: findings().take(FINDINGS_MAX).map(ToString::to_string).collect(),
             checkpoint: checkpoint.map(|(checkpoint, _)| (checkpoint.seq, checkpoint.time_s)),
@@ -138,7 +141,7 @@ impl Seal {
             lengths,
             states: states(report),
             // Any file may have those that are not kept.
-            least: if report.more_findings > 0 { report.state() } else { State::Ok },
+            least: if report.more_findings > 0 { report.state() } else { LogState::Ok },
             verified_us: now_us,
         }
     }
@@ -151,7 +154,7 @@ impl Seal {
 
     /// What was found in a log file that has such lengths. `None`: it is not known yet.
     #[must_use]
-    pub fn state_of(&self, stem: &Stem, held: Held) -> Option<State> {
+    pub fn state_of(&self, stem: &Stem, held: Held) -> Option<LogState> {
         let parts = [
             (FileName::Lines(stem.clone()), held.lines),
             (FileName::Chain(stem.clone()), held.chain),
@@ -159,11 +162,11 @@ impl Seal {
         let [is_lines_read, is_chain_read] = parts.map(|(name, length)| {
             self.lengths.get(&name).copied().unwrap_or(0) == length.unwrap_or(0)
         });
-        let found = self.states.get(stem.as_str()).copied().unwrap_or(State::Ok);
+        let found = self.states.get(stem.as_str()).copied().unwrap_or(LogState::Ok);
         if held.chain.unwrap_or(0) == 0 {
             // One that the verification has read is gone. It may have been gone before: the next
             // file then says that there was one.
-            return is_chain_read.then_some(found.max(State::NotSealed));
+            return is_chain_read.then_some(found.max(LogState::NotSealed));
         }
         let is_final = self.sealed_stem.as_deref().is_some_and(|sealed| stem.as_str() < sealed);
         let state = found.max(self.least);
@@ -177,9 +180,9 @@ fn stem(finding: &Finding) -> &str {
 }
 
 /// Findings of the state `broken`. Of the newest sealed file the rest may be in transit.
-fn broken(report: &Report, state: State, sealed: Option<&str>) -> u64 {
+fn broken(report: &Report, state: LogState, sealed: Option<&str>) -> u64 {
     let is_transit = |finding: &Finding| {
-        finding.state == State::Truncated && sealed.is_none_or(|sealed| stem(finding) >= sealed)
+        finding.state == LogState::Truncated && sealed.is_none_or(|sealed| stem(finding) >= sealed)
     };
     let is_broken = |finding: &&Finding| {
         finding.state <= state
@@ -189,7 +192,7 @@ fn broken(report: &Report, state: State, sealed: Option<&str>) -> u64 {
     report.findings.iter().filter(is_broken).count() as u64 + report.more_findings
 }
 
-fn states(report: &Report) -> BTreeMap<String, State> {
+fn states(report: &Report) -> BTreeMap<String, LogState> {
     let mut states = BTreeMap::new();
     for finding in &report.findings {
         let worst = states.entry(stem(finding).to_owned()).or_insert(finding.state);
@@ -204,7 +207,7 @@ mod tests {
 
     const STEMS: [&str; 2] = ["audit-20261121T100000Z-000001", "audit-20261121T110000Z-000002"];
 
-    fn finding(state: State, file: &str) -> Finding {
+    fn finding(state: LogState, file: &str) -> Finding {
         Finding { state, file: file.to_owned(), line: None, seqs: None, text: String::new() }
     }
 
@@ -224,7 +227,7 @@ mod tests {
     #[test]
     fn the_state_of_a_file_is_that_of_the_bytes_that_were_read() {
         let stem: Stem = STEMS[0].parse().unwrap();
-        for state in [State::Ok, State::Modified] {
+        for state in [LogState::Ok, LogState::Modified] {
             let mut seal = seal(&report([finding(state, &format!("{stem}.chain"))]));
             let state_of = |lines, chain| seal.state_of(&stem, Held { lines, chain });
             assert_eq!(state_of(Some(10), Some(5)), Some(state));
@@ -236,7 +239,7 @@ mod tests {
             assert_eq!(state_of(Some(10), None), None, "a sidecar that was read is gone");
             let other = STEMS[1].parse().unwrap();
             let held = Held { lines: Some(10), chain: None };
-            assert_eq!(seal.state_of(&other, held), Some(State::NotSealed));
+            assert_eq!(seal.state_of(&other, held), Some(LogState::NotSealed));
             seal.sealed_stem = None;
             let held = Held { lines: Some(10), chain: Some(5) };
             assert_eq!(seal.state_of(&stem, held), None);
@@ -246,10 +249,10 @@ mod tests {
     #[test]
     fn a_file_that_has_lost_its_sidecar_is_not_one_that_was_never_sealed() {
         let file = format!("{}.jsonl", STEMS[1]);
-        let found = [State::NotSealed, State::Gap].map(|state| finding(state, &file));
+        let found = [LogState::NotSealed, LogState::Gap].map(|state| finding(state, &file));
         let held = Held { lines: Some(0), chain: None };
         let state = seal(&report(found)).state_of(&STEMS[1].parse().unwrap(), held);
-        assert_eq!(state, Some(State::Gap));
+        assert_eq!(state, Some(LogState::Gap));
     }
 
     #[test]
@@ -258,7 +261,7 @@ mod tests {
         let mut report = report([]);
         report.more_findings += 1;
         let of = |least| Seal { least, ..seal(&report) }.state_of(&stem, held);
-        assert_eq!(of(State::Modified), Some(State::Modified));
+        assert_eq!(of(LogState::Modified), Some(LogState::Modified));
         assert_eq!(seal(&report).broken, 1);
     }
 
@@ -266,11 +269,11 @@ mod tests {
     fn what_may_be_in_transit_is_not_counted_as_broken() {
         let [first, second] = STEMS.map(|stem| format!("{stem}.jsonl"));
         let report = report([
-            finding(State::Truncated, &first),
-            finding(State::Truncated, &second),
-            finding(State::Gap, &first),
-            finding(State::WrongKey, &second),
+            finding(LogState::Truncated, &first),
+            finding(LogState::Truncated, &second),
+            finding(LogState::Gap, &first),
+            finding(LogState::WrongKey, &second),
         ]);
-        assert_eq!(broken(&report, State::WrongKey, Some(STEMS[1])), 2);
+        assert_eq!(broken(&report, LogState::WrongKey, Some(STEMS[1])), 2);
     }
 }

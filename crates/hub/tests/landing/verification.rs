@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use tacho_chain::verify::State;
+use tacho_chain::verify::LogState;
 use tacho_hub::clock::now_us;
 use tacho_hub::hub_key;
 use tacho_hub::landing::removed::Held;
@@ -42,13 +42,13 @@ async fn a_file_that_changes_has_no_state_until_it_is_read_again() {
         let held = Held { lines: Some(text.len() as u64), chain };
         verification.seal(&origin).and_then(|seal| seal.state_of(&first, held))
     };
-    until(|| state_of(&text) == Some(State::Ok)).await;
+    until(|| state_of(&text) == Some(LogState::Ok)).await;
     let line = b"{\"v\":1,\"seq\":9,\"ts\":\"2000-01-01T00:00:00.000000+00:00\"}\n";
     assert_eq!(bench.put_after(&log(1), &text, line).await.0, 200);
     text.extend(line);
     until(|| {
         let state = state_of(&text);
-        assert!(state.is_none_or(|state| state >= State::Modified), "{state:?}");
+        assert!(state.is_none_or(|state| state >= LogState::Modified), "{state:?}");
         state.is_some()
     })
     .await;

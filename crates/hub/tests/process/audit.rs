@@ -7,7 +7,7 @@ use std::process::Command;
 use std::sync::mpsc::channel;
 
 use serde_json::{Value, json};
-use tacho_chain::verify::{self, State};
+use tacho_chain::verify::{self, LogState};
 use tacho_hub::database::{Database, DatabaseError};
 use tacho_logdir::read::content::Identities;
 use tacho_logdir::read::directory::RealDirectory;
@@ -31,7 +31,7 @@ fn lines(directory: &Path) -> Vec<Value> {
 }
 
 /// What `tacho verify` finds.
-fn verified(directory: &Path) -> State {
+fn verified(directory: &Path) -> LogState {
     let keys = vec![text(&lines(directory)[0], "signing_key").parse().unwrap()];
     let directory = RealDirectory::new(directory, Identities::default()).unwrap();
     let options = verify::Options { keys, ..Default::default() };
@@ -216,7 +216,7 @@ fn what_people_do_is_recorded_before_they_have_their_answer() {
     assert!(servers(&auditor).contains("tacho-hub") && servers(&admin).contains("tacho-hub"));
     assert!(!servers(&viewer).contains("tacho-hub"));
     assert_eq!(hub.stop(), Some(0));
-    assert_eq!(verified(&own), State::Ok);
+    assert_eq!(verified(&own), LogState::Ok);
 }
 
 #[test]
@@ -287,7 +287,7 @@ fn no_acknowledged_sign_in_is_lost_if_the_hub_is_killed() {
     let numbers: Vec<u64> =
         lines(&own).iter().map(|record| record["seq"].as_u64().unwrap()).collect();
     assert_eq!(numbers, (1..=numbers.len() as u64).collect::<Vec<_>>());
-    assert!(matches!(verified(&own), State::Ok | State::Recovered));
+    assert!(matches!(verified(&own), LogState::Ok | LogState::Recovered));
 }
 
 /// The process may have died in the middle of a line.
@@ -318,7 +318,7 @@ fn a_change_of_the_hubs_own_log_is_an_alert() {
             fs::write(&path, text.replace("mallory", "malfory")).unwrap();
         }
     }
-    assert_eq!(verified(&own), State::Modified);
+    assert_eq!(verified(&own), LogState::Modified);
     hub.spawn(&[]);
     wait_for("alert", || {
         let (_, alerts) = get(&hub, "/api/v1/alerts", &auditor);

@@ -7,11 +7,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use serde_json::Value;
 use tacho_chain::entry::CheckpointReason;
-use tacho_chain::verify::State;
+use tacho_chain::verify::LogState;
 
 use crate::export::{shipped, wait_for_records};
 use crate::hub::{Hub, Shipping, assert_same, wait};
-use crate::recorder::Recorder;
+use crate::recorder::TestRecorder;
 use crate::shipping::Log;
 
 pub fn backup(hub: &Hub, output: &Path) -> Output {
@@ -52,7 +52,7 @@ fn assert_no_contradiction(hub: &Hub, token: &str) {
 #[test]
 fn a_restored_hub_gets_the_rest_from_the_host() {
     let hub = Hub::start();
-    let mut log = Log::new(Recorder::new(3));
+    let mut log = Log::new(TestRecorder::new(3));
     log.recorder.lines(20);
     log.recorder.checkpoint(CheckpointReason::Interval);
     log.save();
@@ -82,7 +82,7 @@ fn a_restored_hub_gets_the_rest_from_the_host() {
     assert_eq!(records(&restored, &token), records(&hub, &token));
     let replica = restored.replica("db1", 1);
     assert_same(log.path(), &replica);
-    assert_eq!(log.verify(&replica).state(), State::Ok);
+    assert_eq!(log.verify(&replica).state(), LogState::Ok);
     assert_no_contradiction(&restored, &token);
     let key = |hub: &Hub| std::fs::read(hub.data.path().join("hub.key")).unwrap();
     assert_eq!(key(&restored), key(&hub));
@@ -128,7 +128,7 @@ fn a_backup_is_for_its_owner_and_overwrites_nothing() {
 fn a_backup_of_a_busy_hub_fits_together() {
     let hub = Hub::start();
     let token = hub.token(&["--role", "auditor"]);
-    let mut log = Log::new(Recorder::new(3));
+    let mut log = Log::new(TestRecorder::new(3));
     let shipping = Shipping::start(&hub, log.path(), "db1", false);
     let (is_done, asked) = (AtomicBool::new(false), AtomicU64::new(0));
     let directory = tempfile::tempdir().unwrap();

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tacho_chain::entry::CheckpointReason;
-use tacho_chain::verify::{self, Options, State};
+use tacho_chain::verify::{self, LogState, Options};
 use tacho_logdir::read::content::Identities;
 use tacho_logdir::read::directory::RealDirectory;
 use tacho_replica::{ENDING, compressed_path};
@@ -14,7 +14,7 @@ use tacho_replica::{ENDING, compressed_path};
 use crate::backup::{backup, restore};
 use crate::export::check_file;
 use crate::hub::{Hub, Shipping, assert_same, wait};
-use crate::recorder::{Recorder, log};
+use crate::recorder::{TestRecorder, log};
 use crate::retention::{
     LINES, alerts, hub_key, old_log, server, set_days, verify_replica, wait_for, wait_until_removed,
 };
@@ -74,7 +74,7 @@ fn bundle(hub: &Hub, log: &Log) -> Vec<u8> {
     let output = hub.command("export", &["--server", "db1", "--output", path.to_str().unwrap()]);
     assert!(output.status.success(), "{output:?}");
     let report = check_file(&path, &log.recorder.root, hub);
-    assert_eq!(report.state(), State::Ok, "{:?}", report.findings);
+    assert_eq!(report.state(), LogState::Ok, "{:?}", report.findings);
     assert_eq!((report.records(), report.proven()), (LAST, LAST));
     let bytes = std::fs::read(&path).unwrap();
     let end = bytes.windows(13).position(|part| part == b"manifest.json").unwrap();
@@ -90,7 +90,7 @@ fn verify_as_command(replica: &Path, log: &Log) -> verify::Report {
 
 fn assert_verified(replica: &Path, log: &Log) {
     let report = verify_as_command(replica, log);
-    assert_eq!(report.state(), State::Ok, "{:?}", report.findings);
+    assert_eq!(report.state(), LogState::Ok, "{:?}", report.findings);
     assert_eq!((report.files, report.last_seq), (FILES, LAST));
 }
 
@@ -144,7 +144,7 @@ fn everything_is_the_same_after_it() {
     wait_until_removed(&replica, 1..=FILES as u32 - 1);
     wait_for(&hub, &auditor, LAST - LINES + 1, LAST);
     let report = verify_replica(&replica, &log.recorder.root, vec![hub_key(&hub)]);
-    assert_eq!(report.state(), State::Ok, "{:?}", report.findings);
+    assert_eq!(report.state(), LogState::Ok, "{:?}", report.findings);
     assert_eq!((report.removed_by_hub, report.files), (FILES - 1, 1));
 }
 
@@ -199,7 +199,7 @@ fn a_damaged_file_is_reported() {
 
 /// A log whose files have several frames when they are compressed.
 fn large_log(files: u64) -> Log {
-    let mut recorder = Recorder::new(6);
+    let mut recorder = TestRecorder::new(6);
     for file in 0..files {
         if file > 0 {
             recorder.rotate();
@@ -250,7 +250,7 @@ fn a_kill_at_any_moment_loses_nothing() {
     wait_until_compressed(&replica, LARGE);
     assert_same(log.path(), &replica);
     let report = verify_as_command(&replica, &log);
-    assert_eq!(report.state(), State::Ok, "{:?}", report.findings);
+    assert_eq!(report.state(), LogState::Ok, "{:?}", report.findings);
     wait(|| {
         let server = server(&hub, &token);
         let is_verified = server["verified_to_seq"] == log.recorder.seq;

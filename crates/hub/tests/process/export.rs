@@ -6,7 +6,7 @@ use std::net::TcpStream;
 use std::path::Path;
 
 use tacho_chain::key::VerifierKey;
-use tacho_chain::verify::State;
+use tacho_chain::verify::LogState;
 use tacho_evidence::check::{self, Options, Report};
 use tacho_evidence::manifest::Manifest;
 
@@ -41,7 +41,7 @@ pub fn check_file(path: &Path, root: &VerifierKey, hub: &Hub) -> Report {
     check::check(&File::open(path).unwrap(), &options, &mut |_| {}).unwrap()
 }
 
-fn assert_report(report: &Report, state: State, records: u64, proven: u64) -> &Manifest {
+fn assert_report(report: &Report, state: LogState, records: u64, proven: u64) -> &Manifest {
     let findings: Vec<String> = report.findings.iter().map(ToString::to_string).collect();
     assert_eq!(report.state(), state, "{findings:#?}");
     assert_eq!((report.records(), report.proven()), (records, proven), "{findings:#?}");
@@ -78,7 +78,7 @@ fn an_auditor_downloads_what_a_search_finds() {
     let path = log.path().join("bundle.tar");
     std::fs::write(&path, bundle).unwrap();
     let report = check_file(&path, &log.recorder.root, &hub);
-    let manifest = assert_report(&report, State::Ok, 8, 8);
+    let manifest = assert_report(&report, LogState::Ok, 8, 8);
     assert_eq!((&*manifest.by.name, &*manifest.by.via), ("ann", "api"));
     assert_eq!((&*manifest.query.q, manifest.query.servers.len()), ("seq:>10", 1));
     let server = &manifest.servers[0];
@@ -89,7 +89,7 @@ fn an_auditor_downloads_what_a_search_finds() {
     assert_eq!(status, 200);
     std::fs::write(&path, bundle).unwrap();
     let report = check_file(&path, &log.recorder.root, &hub);
-    let manifest = assert_report(&report, State::Ok, 0, 0);
+    let manifest = assert_report(&report, LogState::Ok, 0, 0);
     assert_eq!(manifest.servers[0].generations[0].last_file, Some(recorder::log(3)));
 }
 
@@ -200,7 +200,7 @@ fn the_command_exports_beside_a_hub_and_without_one() {
     assert!(output.status.success(), "{output:?}");
     for (name, records) in [("beside.tar", 18), ("without.tar", 1)] {
         let report = check_file(&path(name), &log.recorder.root, &hub);
-        let manifest = assert_report(&report, State::Ok, records, records);
+        let manifest = assert_report(&report, LogState::Ok, records, records);
         assert_eq!(manifest.by.via, "command");
     }
     // A file that exists stays.
@@ -243,7 +243,7 @@ fn a_fork_is_stated_and_both_copies_can_be_exported() {
         }
         Err(format!("not indexed: {}", report.records()))
     });
-    let manifest = assert_report(&report, State::Modified, 2, 1);
+    let manifest = assert_report(&report, LogState::Modified, 2, 1);
     assert_eq!(report.logs.iter().map(|it| it.proven).collect::<Vec<_>>(), [1, 0]);
     let fork = &manifest.servers[0].forks[0];
     assert_eq!((fork.generation, &*fork.reason, &*fork.file), (2, "different", &*name));

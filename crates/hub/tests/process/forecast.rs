@@ -5,7 +5,7 @@ use tacho_chain::entry::CheckpointReason;
 use tacho_hub::clock::{now_us, rfc3339};
 
 use crate::hub::{Hub, Shipping, wait};
-use crate::recorder::Recorder;
+use crate::recorder::TestRecorder;
 use crate::retention::set_days;
 use crate::search::request;
 use crate::shipping::Log;
@@ -21,7 +21,7 @@ fn line(seq: u64, sql: &str) -> String {
 /// A log of today of about 24 MiB. Its first file is short: when the second one began is known from
 /// the last record of the first.
 fn log_of_today() -> Log {
-    let mut recorder = Recorder::new(1);
+    let mut recorder = TestRecorder::new(1);
     recorder.raw_frame(&line(1, "SELECT 1"), 1, false);
     recorder.checkpoint(CheckpointReason::Interval);
     recorder.rotate();

@@ -5,11 +5,11 @@ use std::path::Path;
 use serde_json::{Value, json};
 use tacho_chain::entry::CheckpointReason;
 use tacho_chain::key::VerifierKey;
-use tacho_chain::verify::{self, Options, Report, State};
+use tacho_chain::verify::{self, LogState, Options, Report};
 use tacho_replica::stored;
 
 use crate::hub::{Hub, Shipping, landed, wait};
-use crate::recorder::{Dir, Recorder, log, sidecar};
+use crate::recorder::{Dir, TestRecorder, log, sidecar};
 use crate::search::request;
 use crate::shipping::Log;
 
@@ -25,7 +25,7 @@ fn line(seq: u64) -> String {
 
 /// A log of 2020 with so many files.
 pub fn old_log(files: u64) -> Log {
-    let mut recorder = Recorder::new(1);
+    let mut recorder = TestRecorder::new(1);
     for file in 0..files {
         if file > 0 {
             recorder.rotate();
@@ -127,11 +127,11 @@ fn what_is_left_of_a_log_still_verifies() {
     });
     // With both public keys.
     let report = verify_replica(&replica, &root, vec![hub_key(&hub)]);
-    assert_eq!(report.state(), State::Ok, "{:?}", report.findings);
+    assert_eq!(report.state(), LogState::Ok, "{:?}", report.findings);
     assert_eq!((report.removed_by_hub, report.files, report.lines), (3, 1, LINES));
     // With that of the log alone, it could be any hub.
     let report = verify_replica(&replica, &root, Vec::new());
-    assert_eq!(report.state(), State::Gap);
+    assert_eq!(report.state(), LogState::Gap);
     assert_eq!(report.findings[0].seqs, Some((1, 3 * LINES)));
     // The shipper still has all files, and is asked for none of them.
     let (verdict, said) = Shipping::start(&hub, log.path(), "db1", true).finish();
@@ -164,7 +164,7 @@ fn the_index_can_be_built_again_and_records_exported() {
     };
     let file = std::fs::File::open(&path).unwrap();
     let report = tacho_evidence::check::check(&file, &options, &mut |_| {}).unwrap();
-    assert_eq!(report.state(), State::Ok, "{:?}", report.findings);
+    assert_eq!(report.state(), LogState::Ok, "{:?}", report.findings);
     assert_eq!((report.records(), report.proven()), (LINES, LINES));
     // The proof of one record, too.
     let path = format!("GET /api/v1/records/db1/{}", 3 * LINES + 1);
@@ -224,7 +224,7 @@ fn a_removal_is_completed_after_kill_9() {
     wait_until_removed(&replica, 1..=FILES as u32 - 1);
     wait_for(&hub, &auditor, (FILES - 1) * LINES + 1, FILES * LINES);
     let report = verify_replica(&replica, &log.recorder.root, vec![hub_key(&hub)]);
-    assert_eq!(report.state(), State::Ok, "{:?}", report.findings);
+    assert_eq!(report.state(), LogState::Ok, "{:?}", report.findings);
     assert_eq!(report.removed_by_hub, FILES - 1);
     assert_eq!(alerts(&hub, &auditor), [""; 0]);
 }

@@ -8,22 +8,22 @@ use std::time::Duration;
 
 use serde_json::Value;
 use tacho_chain::entry::CheckpointReason;
-use tacho_chain::verify::{self, Options, State};
+use tacho_chain::verify::{self, LogState, Options};
 
 use crate::hub::{Hub, Shipping, assert_same, landed};
 use crate::receiver;
-use crate::recorder::{Dir, Recorder, sealed};
+use crate::recorder::{Dir, TestRecorder, sealed};
 
 /// A sealed log on the disk.
 pub struct Log {
-    pub recorder: Recorder,
+    pub recorder: TestRecorder,
     pub directory: tempfile::TempDir,
     /// As the recorder of a running server holds it.
     _lock: std::fs::File,
 }
 
 impl Log {
-    pub fn new(recorder: Recorder) -> Self {
+    pub fn new(recorder: TestRecorder) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let lock = tacho_logdir::lock(directory.path()).unwrap();
         let log = Self { recorder, directory, _lock: lock };
@@ -65,7 +65,7 @@ fn a_log_arrives_as_it_is_and_verifies() {
     assert_eq!(verdict.problem_count, 0, "{said}");
     let replica = hub.replica("db1", 1);
     assert_same(log.path(), &replica);
-    assert_eq!(log.verify(&replica).state(), State::Ok);
+    assert_eq!(log.verify(&replica).state(), LogState::Ok);
 }
 
 #[test]
@@ -79,8 +79,8 @@ fn a_log_that_was_changed_is_kept_as_it_was() {
     let (verdict, said) = Shipping::start(&hub, log.path(), "db1", true).finish();
     assert!(verdict.problem_count == 1 && said.contains("generation 2"), "{said}");
     let (former, current) = (hub.replica("db1", 1), hub.replica("db1", 2));
-    assert_eq!(log.verify(&former).state(), State::Ok);
-    assert_eq!(log.verify(&current).state(), State::Modified);
+    assert_eq!(log.verify(&former).state(), LogState::Ok);
+    assert_eq!(log.verify(&current).state(), LogState::Modified);
     assert_same(log.path(), &current);
 }
 
@@ -88,7 +88,7 @@ fn a_log_that_was_changed_is_kept_as_it_was() {
 #[test]
 fn nothing_is_lost_when_the_hub_is_killed() {
     let mut hub = Hub::start();
-    let mut log = Log::new(Recorder::new(3));
+    let mut log = Log::new(TestRecorder::new(3));
     let shipping = Shipping::start(&hub, log.path(), "db1", false);
     let is_done = Arc::new(AtomicBool::new(false));
     let directory = log.directory.path().to_owned();
@@ -121,7 +121,7 @@ fn nothing_is_lost_when_the_hub_is_killed() {
     let replica = hub.replica("db1", 1);
     assert_same(&directory, &replica);
     let report = log.verify(&replica);
-    assert_eq!(report.state(), State::Ok, "{:#?}", report.findings);
+    assert_eq!(report.state(), LogState::Ok, "{:#?}", report.findings);
     assert!(!hub.replica("db1", 2).exists());
 }
 
@@ -172,7 +172,7 @@ fn wait_for_server(hub: &Hub, token: &str, name: &str, is_so: impl Fn(&Value) ->
 fn a_log_is_verified_while_it_arrives() {
     let mut hub = Hub::start();
     let token = hub.token(&["--role", "admin"]);
-    let mut log = Log::new(Recorder::new(4));
+    let mut log = Log::new(TestRecorder::new(4));
     log.recorder.lines(5);
     log.recorder.checkpoint(CheckpointReason::Interval);
     log.save();
@@ -209,7 +209,7 @@ fn a_log_that_ends_with_a_rotation_is_not_broken() {
     let mut hub = Hub::start_with(&["--no-compression"]);
     let token = hub.token(&["--role", "viewer"]);
     for (server, has_next) in [("db1", true), ("db2", false)] {
-        let mut recorder = Recorder::new(1);
+        let mut recorder = TestRecorder::new(1);
         recorder.lines(3);
         recorder.rotate();
         if !has_next {
@@ -246,7 +246,7 @@ fn a_changed_log_is_broken() {
     let mut log = Log::new(sealed());
     Shipping::start(&hub, log.path(), "db1", true).finish();
     wait_for(&hub, &token, |it| it["seal"] == "sealed");
-    let other = Log::new(Recorder::new(9));
+    let other = Log::new(TestRecorder::new(9));
     log.recorder = other.recorder;
     log.directory = other.directory;
     log.recorder.lines(1);
@@ -270,7 +270,7 @@ fn a_changed_log_is_broken() {
 fn a_local_log_needs_no_shipper() {
     let mut hub = Hub::start();
     let token = hub.token(&["--role", "admin"]);
-    let mut log = Log::new(Recorder::new(5));
+    let mut log = Log::new(TestRecorder::new(5));
     log.recorder.lines(3);
     log.recorder.checkpoint(CheckpointReason::Interval);
     log.save();

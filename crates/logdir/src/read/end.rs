@@ -70,25 +70,25 @@ pub fn newest_line(files: &[LogFile]) -> Result<Option<NewestLine>, ReadError> {
             for step in STEPS {
                 let floor = length.saturating_sub(step);
                 match last_line(&content, floor, length)? {
-                    Found::Line(line) => return Ok(Found::Line(line)),
-                    Found::None => return Ok(Found::None),
-                    Found::Longer => {}
+                    LastLine::Line(line) => return Ok(LastLine::Line(line)),
+                    LastLine::None => return Ok(LastLine::None),
+                    LastLine::Longer => {}
                 }
             }
-            Ok(Found::Longer)
+            Ok(LastLine::Longer)
         };
         match read().map_err(ReadError::of(&file.path))? {
-            Found::Line(line) => return Ok(of_line(&line)),
-            Found::Longer => return Ok(None),
+            LastLine::Line(line) => return Ok(of_line(&line)),
+            LastLine::Longer => return Ok(None),
             // Just begun.
-            Found::None => {}
+            LastLine::None => {}
         }
     }
     Ok(None)
 }
 
 /// The result of a search in the end of a file.
-enum Found {
+enum LastLine {
     Line(Vec<u8>),
     /// The file has no complete line.
     None,
@@ -96,7 +96,7 @@ enum Found {
     Longer,
 }
 
-fn last_line(file: &File, floor: u64, length: u64) -> io::Result<Found> {
+fn last_line(file: &File, floor: u64, length: u64) -> io::Result<LastLine> {
     let mut lines = Backward::new(file, floor..length, usize::MAX);
     let mut last = [0; 1];
     if length > 0 {
@@ -104,12 +104,12 @@ fn last_line(file: &File, floor: u64, length: u64) -> io::Result<Found> {
     }
     // What is behind the last newline is being written.
     if length > 0 && last != *b"\n" && lines.next_line()?.is_some_and(|it| it.offset == floor) {
-        return Ok(if floor == 0 { Found::None } else { Found::Longer });
+        return Ok(if floor == 0 { LastLine::None } else { LastLine::Longer });
     }
     Ok(match lines.next_line()? {
-        None => Found::None,
-        Some(line) if line.offset == floor && floor > 0 => Found::Longer,
-        Some(line) => Found::Line(line.bytes.to_vec()),
+        None => LastLine::None,
+        Some(line) if line.offset == floor && floor > 0 => LastLine::Longer,
+        Some(line) => LastLine::Line(line.bytes.to_vec()),
     })
 }
 

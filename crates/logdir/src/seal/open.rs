@@ -9,7 +9,7 @@ use tacho_chain::hash::Hash;
 use tacho_chain::key_file::KeyFile;
 
 use super::key_of::{self, KeyOf, KeyPlace};
-use super::resume::{Found, is_sidecar, resume};
+use super::resume::{ResumedChain, is_sidecar, resume};
 use super::{SealOptions, Sealed, Sealer, no_randomness, sidecar_name};
 use crate::entries;
 use crate::error::{At, FileError, FileErrorKind};
@@ -138,10 +138,10 @@ fn continue_chain<F: Fs>(
     dir: &Path,
     options: &SealOptions,
     key: KeyFile,
-    found: Found<F>,
+    found: ResumedChain<F>,
     log: &Log<'_, F::File>,
 ) -> Result<Begin<F>, FileError> {
-    let Found { position, sidecar, out, log_synced_bytes } = found;
+    let ResumedChain { position, sidecar, out, log_synced_bytes } = found;
     let is_shorter = position.file == log.name && log.bytes < position.offset;
     if is_shorter || position.file.as_str() > log.name {
         return Ok(Begin::NeedsNewFile);

@@ -39,7 +39,7 @@ pub(super) fn read_key<F: Fs>(fs: &F, path: &Path) -> Result<Option<KeyFile>, Fi
 }
 
 /// Where a chain continues.
-pub(super) struct Found<F: Fs> {
+pub(super) struct ResumedChain<F: Fs> {
     pub(super) position: Position,
     pub(super) sidecar: Sidecar<F>,
     /// The bytes still to be appended to the sidecar; the position is after them.
@@ -56,7 +56,7 @@ pub(super) fn resume<F: Fs>(
     key: &KeyFile,
     begun: &Begun,
     names: &[String],
-) -> Result<Option<Found<F>>, FileError> {
+) -> Result<Option<ResumedChain<F>>, FileError> {
     let Some(note) = key.note.as_deref() else { return Ok(None) };
     let name = sidecar_name(&begun.file);
     for later in names.iter().filter(|other| is_sidecar(other) && **other > name) {
@@ -103,7 +103,7 @@ pub(super) fn resume<F: Fs>(
     }
     let sidecar = Sidecar::reopen(fs, path, whole_bytes, synced_bytes)?;
     let out = if is_noted { Vec::new() } else { note.as_bytes().to_vec() };
-    Ok(Some(Found { position, sidecar, out, log_synced_bytes: begun.offset }))
+    Ok(Some(ResumedChain { position, sidecar, out, log_synced_bytes: begun.offset }))
 }
 
 /// Appends the last checkpoint of the previous file, if it is missing. `false`: it is missing, and

@@ -12,7 +12,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use tacho_chain::entry::EpochReason;
-use tacho_chain::verify::{self, Report, State};
+use tacho_chain::verify::{self, LogState, Report};
 
 mod attacks;
 mod directories;
@@ -81,7 +81,7 @@ fn check(fs: &FaultyFs, sealed: &Sealed) -> Report {
 }
 
 #[track_caller]
-fn assert_state(report: &Report, state: State) {
+fn assert_state(report: &Report, state: LogState) {
     let findings: Vec<String> = report.findings.iter().map(ToString::to_string).collect();
     assert_eq!(report.state(), state, "{findings:#?}");
 }
@@ -110,14 +110,14 @@ fn a_life_with_rotation_stop_and_start_verifies() {
     assert!(sealed.is_new_root && sealed.declared.is_none());
     write(&mut files, &lines(1, 3));
     write(&mut files, &line(4));
-    assert_state(&check(&fs, &sealed), State::UnsignedTail);
+    assert_state(&check(&fs, &sealed), LogState::UnsignedTail);
     files.rotate_now().expect("rotates");
     files.set_rotate_bytes(60);
     // Rotated within the batch.
     write(&mut files, &lines(5, 12));
     files.close().expect("closes");
     let report = check(&fs, &sealed);
-    assert_state(&report, State::Ok);
+    assert_state(&report, LogState::Ok);
     assert_eq!((report.lines, report.last_seq, report.is_closed), (12, 12, true));
     assert!(report.files >= 4);
 
@@ -126,7 +126,7 @@ fn a_life_with_rotation_stop_and_start_verifies() {
     assert!(!again.is_new_root && again.declared.is_none() && again.recovered_bytes == 0);
     write(&mut files, &line(13));
     files.close().expect("closes");
-    assert_state(&check(&fs, &sealed), State::Ok);
+    assert_state(&check(&fs, &sealed), LogState::Ok);
 }
 
 #[test]
@@ -137,7 +137,7 @@ fn the_interval_signs_an_idle_log_less_and_less_often() {
     let mut now_s = 951_827_696 + 61;
     fs.set_now_s(now_s);
     files.tick();
-    assert_state(&check(&fs, &sealed), State::Ok);
+    assert_state(&check(&fs, &sealed), LogState::Ok);
     let mut after_minutes = Vec::new();
     let mut bytes = fs.read(&first_sidecar()).len();
     for minute in 1..=2 + 4 + 8 {
@@ -161,11 +161,11 @@ fn the_interval_signs_an_idle_log_less_and_less_often() {
     files.tick();
     assert_eq!(fs.read(&first_sidecar()), before);
     write(&mut files, &line(3));
-    assert_state(&check(&fs, &sealed), State::Ok);
+    assert_state(&check(&fs, &sealed), LogState::Ok);
     files.set_checkpoint_interval_s(0);
     fs.set_now_s(9_000_000);
     write(&mut files, &line(4));
-    assert_state(&check(&fs, &sealed), State::UnsignedTail);
+    assert_state(&check(&fs, &sealed), LogState::UnsignedTail);
 }
 
 #[test]
@@ -222,7 +222,7 @@ fn lines_without_a_frame_are_recovered() {
     assert_eq!(again.recovered_bytes, line(3).len() as u64);
     files.close().expect("closes");
     let report = check(&fs, &sealed);
-    assert_state(&report, State::Recovered);
+    assert_state(&report, LogState::Recovered);
     assert_eq!((report.recovered_lines, report.lines), (1, 3));
     assert_eq!(report.findings[0].seqs, Some((3, 3)));
 }
@@ -238,7 +238,7 @@ fn a_sidecar_that_cannot_be_written_is_completed_later() {
     write(&mut files, &line(3));
     assert!(matches!(files.take_events()[..], [Event::SealResumed]));
     files.close().expect("closes");
-    assert_state(&check(&fs, &sealed), State::Ok);
+    assert_state(&check(&fs, &sealed), LogState::Ok);
 }
 
 #[test]
@@ -251,9 +251,9 @@ fn a_directory_that_was_not_sealed_before_begins_with_a_new_file() {
     let (mut files, sealed) = start(&fs);
     write(&mut files, &line(3));
     files.close().expect("closes");
-    assert_state(&check(&fs, &sealed), State::NotSealed);
+    assert_state(&check(&fs, &sealed), LogState::NotSealed);
     fs.unlink(&first());
-    assert_state(&check(&fs, &sealed), State::Ok);
+    assert_state(&check(&fs, &sealed), LogState::Ok);
 }
 
 #[test]
@@ -267,11 +267,11 @@ fn a_start_without_the_key_is_declared() {
     assert_eq!((again.declared, again.is_new_root), (Some(EpochReason::NoKey), true));
     write(&mut files, &line(2));
     files.close().expect("closes");
-    assert_state(&check(&fs, &sealed), State::WrongKey);
+    assert_state(&check(&fs, &sealed), LogState::WrongKey);
     let keys = vec![sealed.root, again.root];
     let options = verify::Options { keys, ..Default::default() };
     let report = verify::verify(&Dir(&fs), &options, &mut |_| {}).expect("reads");
-    assert_state(&report, State::BrokenChain);
+    assert_state(&report, LogState::BrokenChain);
 }
 
 /// CVE-2023-31438: truncated at a former end, and then sealing is resumed.
@@ -287,12 +287,12 @@ fn a_start_on_a_log_that_was_rolled_back_is_declared() {
     files.close().expect("closes");
     put(&fs, &first(), &log);
     put(&fs, &first_sidecar(), &sidecar);
-    assert_state(&check(&fs, &sealed), State::Ok);
+    assert_state(&check(&fs, &sealed), LogState::Ok);
     let (mut files, again) = start(&fs);
     assert_eq!(again.declared, Some(EpochReason::RolledBack));
     write(&mut files, &line(2));
     files.close().expect("closes");
-    assert!(check(&fs, &sealed).state() >= State::BrokenChain);
+    assert!(check(&fs, &sealed).state() >= LogState::BrokenChain);
 }
 
 #[test]
@@ -307,7 +307,7 @@ fn a_start_on_a_log_without_its_sidecar_is_declared() {
     let (files, again) = start(&fs);
     assert_eq!(again.declared, Some(EpochReason::RolledBack));
     files.close().expect("closes");
-    assert!(check(&fs, &sealed).state() >= State::NotSealed);
+    assert!(check(&fs, &sealed).state() >= LogState::NotSealed);
 }
 
 #[test]
@@ -321,18 +321,18 @@ fn a_file_that_was_truncated_between_writers_is_found() {
     assert_eq!(again.declared, Some(EpochReason::Damaged));
     write(&mut files, &lines(2, 4));
     files.close().expect("closes");
-    assert_state(&check(&fs, &sealed), State::Truncated);
+    assert_state(&check(&fs, &sealed), LogState::Truncated);
 }
 
 #[test]
 fn changes_of_the_current_file_by_others_are_found() {
     type Deed = fn(&FaultyFs);
-    let deeds: [(Deed, State); 4] = [
+    let deeds: [(Deed, LogState); 4] = [
         // The next line is where other lines were: the rest is not the beginning of the file.
-        (|fs| fs.truncate(&first(), line(1).len()), State::Modified),
-        (|fs| fs.append(&first(), b"{\"v\":1,\"seq\":9}\n"), State::Modified),
-        (|fs| fs.rename(&first(), Path::new("/elsewhere")), State::Gap),
-        (|fs| put(fs, &first(), &fs.read(&first()).to_ascii_uppercase()), State::Modified),
+        (|fs| fs.truncate(&first(), line(1).len()), LogState::Modified),
+        (|fs| fs.append(&first(), b"{\"v\":1,\"seq\":9}\n"), LogState::Modified),
+        (|fs| fs.rename(&first(), Path::new("/elsewhere")), LogState::Gap),
+        (|fs| put(fs, &first(), &fs.read(&first()).to_ascii_uppercase()), LogState::Modified),
     ];
     for (deed, state) in deeds {
         let fs = new_fs();
@@ -359,7 +359,7 @@ fn deleted_files_are_written_again_and_verify() {
     write(&mut files, &line(6));
     files.close().expect("closes");
     let report = check(&fs, &sealed);
-    assert_state(&report, State::Ok);
+    assert_state(&report, LogState::Ok);
     assert_eq!(report.lines, 6);
 }
 
@@ -374,8 +374,8 @@ fn a_copy_under_another_name_does_not_hide_that_the_file_is_gone() {
     files.close().expect("closes");
     let report = check(&fs, &sealed);
     // Nor that the same lines are sealed a second time.
-    assert_state(&report, State::Modified);
-    assert!(report.findings.iter().any(|finding| finding.state == State::Gap));
+    assert_state(&report, LogState::Modified);
+    assert!(report.findings.iter().any(|finding| finding.state == LogState::Gap));
     assert_eq!(report.recovered_lines, 3);
 }
 
@@ -398,7 +398,7 @@ fn the_number_of_unsealed_files_is_bounded() {
     fs.truncate(&in_the_way, 0);
     files.close().expect("closes");
     let report = check(&fs, &sealed);
-    assert!(report.state() >= State::NotSealed);
-    assert!(report.findings.iter().any(|finding| finding.state == State::BrokenChain));
+    assert!(report.state() >= LogState::NotSealed);
+    assert!(report.findings.iter().any(|finding| finding.state == LogState::BrokenChain));
     assert_eq!(report.last_seq, WAITING_MAX as u64 + 19);
 }

@@ -53,7 +53,7 @@ use super::entries;
 use super::error::FileError;
 use super::fs::Fs;
 use super::name::FileName;
-pub use state::State;
+pub use state::PendingFiles;
 use work::Work;
 
 /// Why a rendition cannot continue at the moment.
@@ -108,7 +108,7 @@ pub struct SecondaryFormat<F: Fs> {
     fs: F,
     dir: PathBuf,
     host: String,
-    state: State,
+    state: PendingFiles,
     /// The state on the disk is up to date.
     is_listed: bool,
     /// The newest file in the state.
@@ -124,7 +124,7 @@ impl<F: Fs> SecondaryFormat<F> {
     pub(crate) fn new(
         fs: F,
         dir: &Path,
-        state: State,
+        state: PendingFiles,
         seen: FileName,
         host: &str,
     ) -> SecondaryFormat<F> {

@@ -36,19 +36,21 @@ const BYTES_MAX: u64 = 512 << 20;
 
 /// The list, see the module documentation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct State {
+pub struct PendingFiles {
     /// Files without a complete rendition, and its format, oldest first.
     pub pending: VecDeque<(FileName, Option<Format>)>,
     /// Lines of statements that were running when the first of them began.
     pub(super) held: Vec<u8>,
 }
 
-impl State {
+impl PendingFiles {
     /// Reads the list. Skips lines that the recorder cannot have written.
-    pub(crate) fn read<F: Fs>(fs: &F, dir: &Path) -> Result<State, FileError> {
+    pub(crate) fn read<F: Fs>(fs: &F, dir: &Path) -> Result<PendingFiles, FileError> {
         let path = dir.join(SECONDARY_LIST);
         let file = match fs.open(&path, OpenMode::Private) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(State::default()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Ok(PendingFiles::default());
+            }
             file => file.at("open", &path)?,
         };
         let stat = file.stat().at("look at", &path)?;
@@ -61,7 +63,7 @@ impl State {
         text.try_reserve_exact(bytes).map_err(io::Error::other).at("read", &path)?;
         text.resize(bytes, 0);
         read_exact_at(&file, &mut text, 0).at("read", &path)?;
-        let mut state = State::default();
+        let mut state = PendingFiles::default();
         for line in text.split_inclusive(|byte| *byte == b'\n') {
             if line.starts_with(b"{") && line.ends_with(b"\n") {
                 state.held.extend_from_slice(line);

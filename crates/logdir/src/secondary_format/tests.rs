@@ -173,7 +173,7 @@ impl Scene {
 
 fn begin(fs: &FaultyFs, format: Format, current: usize) -> SecondaryFormat<FaultyFs> {
     let dir = Path::new(DIR);
-    let mut state = State::read(fs, dir).expect("reads");
+    let mut state = PendingFiles::read(fs, dir).expect("reads");
     if state.pending.is_empty() {
         state.pending.push_back((name(current), Some(format)));
     }
@@ -372,7 +372,7 @@ fn an_empty_file_gets_a_rendition_after_a_change_of_the_format() {
 
     let plan = Plan { formats: vec![(name(0), Some(format))], ..plan };
     assert!(!scene.secondary_format.step(&plan).expect("nothing to do yet"));
-    assert_eq!(State::read(&scene.fs, Path::new(DIR)).expect("reads").pending.len(), 1);
+    assert_eq!(PendingFiles::read(&scene.fs, Path::new(DIR)).expect("reads").pending.len(), 1);
     scene.write(9);
     scene.finish();
 }

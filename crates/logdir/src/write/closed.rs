@@ -8,7 +8,7 @@ use crate::inventory::{self, Inventory};
 use crate::name::FileName;
 use crate::pack::{self, Packed, Packer, Packing, Unremoved};
 use crate::retain::{self, ClosedFiles, Due, Keep, Outlook, RetainError};
-use crate::secondary_format::{SecondaryFormat, State};
+use crate::secondary_format::{PendingFiles, SecondaryFormat};
 
 /// Retention.
 impl<F: Fs> LogFiles<F> {
@@ -160,8 +160,8 @@ impl<F: Fs> LogFiles<F> {
     ///
     /// # Errors
     /// It cannot be read.
-    pub fn secondary_state(&self) -> Result<State, FileError> {
-        State::read(self.dir.fs(), self.dir.path())
+    pub fn secondary_state(&self) -> Result<PendingFiles, FileError> {
+        PendingFiles::read(self.dir.fs(), self.dir.path())
     }
 
     /// Lists the files that will have a rendition. Must be called before another file follows them:
@@ -169,14 +169,19 @@ impl<F: Fs> LogFiles<F> {
     ///
     /// # Errors
     /// The list cannot be written.
-    pub fn list_secondary(&self, state: &State) -> Result<(), FileError> {
+    pub fn list_secondary(&self, state: &PendingFiles) -> Result<(), FileError> {
         state.write(self.dir.fs(), self.dir.path())
     }
 
     /// Continues the renditions in `state`, and those of all files after `seen`. `host` is the name
     /// of the server's machine.
     #[must_use]
-    pub fn secondary_format(&self, state: State, seen: FileName, host: &str) -> SecondaryFormat<F> {
+    pub fn secondary_format(
+        &self,
+        state: PendingFiles,
+        seen: FileName,
+        host: &str,
+    ) -> SecondaryFormat<F> {
         SecondaryFormat::new(self.dir.fs().clone(), self.dir.path(), state, seen, host)
     }
 }

@@ -42,8 +42,8 @@ use current::Current;
 use device::Device;
 pub use device::SyncMark;
 use directory::LogDir;
-use open::Found;
 pub use open::Opened;
+use open::OpenedLog;
 use rotation::Rotation;
 use sealing::Sealing;
 
@@ -91,7 +91,8 @@ impl<F: Fs> LogFiles<F> {
         options: Options,
         key_file: &Path,
     ) -> Result<(LogFiles<F>, Opened), FileError> {
-        let Found { dir, current, is_continued, events, opened } = open::open(fs, dir, key_file)?;
+        let OpenedLog { dir, current, is_continued, events, opened } =
+            open::open(fs, dir, key_file)?;
         let rotation = Rotation::new(options.rotate_bytes);
         let is_full = is_continued && rotation.is_full(current.bytes);
         let mut files = LogFiles {

@@ -23,7 +23,7 @@ pub struct Opened {
 }
 
 /// Initial state of a writer.
-pub(super) struct Found<F: Fs> {
+pub(super) struct OpenedLog<F: Fs> {
     pub(super) dir: LogDir<F>,
     pub(super) current: Current<F::File>,
     /// The current file is not a new one.
@@ -34,7 +34,7 @@ pub(super) struct Found<F: Fs> {
 
 /// Creates the directory if it is missing, locks it, sets aside files that SQL planted, cuts a torn
 /// line, and continues the newest file or begins a new one.
-pub(super) fn open<F: Fs>(fs: F, path: &Path, key_file: &Path) -> Result<Found<F>, FileError> {
+pub(super) fn open<F: Fs>(fs: F, path: &Path, key_file: &Path) -> Result<OpenedLog<F>, FileError> {
     lock::ensure_dir(&fs, path)?;
     let lock = lock::acquire(&fs, path)?;
     let (made, mut events) = set_aside(&fs, path, key_file)?;
@@ -51,7 +51,7 @@ pub(super) fn open<F: Fs>(fs: F, path: &Path, key_file: &Path) -> Result<Found<F
         None => dir.create_next(&mut events)?,
     };
     let opened = Opened { torn_bytes, last_seq };
-    Ok(Found { dir, current, is_continued, events, opened })
+    Ok(OpenedLog { dir, current, is_continued, events, opened })
 }
 
 /// The end of a log.

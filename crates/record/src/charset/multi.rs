@@ -18,7 +18,7 @@ const PLANE_ENTRIES: usize = 1 << 16;
 
 /// A generated table.
 #[derive(Debug)]
-pub(super) struct Source {
+pub(super) struct CharsetTable {
     /// Sequences of one byte (0x80 and above) and of two.
     pub(super) one_and_two: Plane,
     /// Sequences of three bytes, without the first, which is 0x8F. Empty in most sets.
@@ -77,7 +77,7 @@ fn pair_index(lead: u8, trail: u8) -> usize {
 /// A character set ready for use.
 #[derive(Debug)]
 pub(super) struct Table {
-    source: &'static Source,
+    source: &'static CharsetTable,
     one_and_two: Vec<u16>,
     /// Empty in sets without sequences of three bytes.
     three: Vec<u16>,
@@ -93,7 +93,7 @@ struct Unit {
 }
 
 impl Table {
-    pub(super) fn new(source: &'static Source) -> Self {
+    pub(super) fn new(source: &'static CharsetTable) -> Self {
         let has_three = !source.three.runs.is_empty();
         Self {
             source,

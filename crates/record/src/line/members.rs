@@ -51,12 +51,12 @@ pub struct MemberReader {
     /// Lines resemble each other, so the guess is nearly always right.
     next: [u8; COUNT + 1],
     clock: Clock,
-    found: Found,
+    found: MemberSpans,
 }
 
 /// Where the wanted members of a line are.
 #[derive(Debug)]
-struct Found {
+struct MemberSpans {
     present: FieldSet,
     /// Begin and end of the JSON of each present member, without the quotes of a text.
     spans: [(u32, u32); COUNT],
@@ -67,7 +67,7 @@ struct Found {
 #[derive(Clone, Copy, Debug)]
 pub struct Members<'r, 'a> {
     line: &'a str,
-    found: &'r Found,
+    found: &'r MemberSpans,
 }
 
 impl MemberReader {
@@ -75,7 +75,7 @@ impl MemberReader {
     pub fn new(mut wanted: FieldSet) -> Self {
         wanted.extend([Field::ts]);
         let next = std::array::from_fn(|field| ((field + 1) % (COUNT + 1)) as u8);
-        let found = Found { present: FieldSet::default(), spans: [(0, 0); COUNT], ts_us: 0 };
+        let found = MemberSpans { present: FieldSet::default(), spans: [(0, 0); COUNT], ts_us: 0 };
         Self { wanted, next, clock: Clock::default(), found }
     }
 

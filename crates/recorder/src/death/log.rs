@@ -83,7 +83,7 @@ impl Expected {
 
 /// What the log has.
 #[derive(Debug, Default)]
-struct Found {
+struct Logged {
     /// Statements by tag: outcome, text, rows sent.
     statements: BTreeMap<u64, (String, String, Option<u64>)>,
     /// `running` lines that are not completed, by `seq`.
@@ -108,7 +108,7 @@ fn text<'v>(line: &'v Value, field: &str) -> &'v str {
     line[field].as_str().unwrap_or("")
 }
 
-impl Found {
+impl Logged {
     fn see(&mut self, line: &Value, raw: &str) {
         match text(line, "event") {
             "start" => return,
@@ -169,7 +169,7 @@ impl Found {
 
 /// Reads the whole log and compares.
 pub(super) fn check(world: &World) {
-    let mut found = Found::default();
+    let mut found = Logged::default();
     let mut seq = 0;
     for path in world.fs.files_in(Path::new(LOG_DIRECTORY)) {
         if path.extension().is_none_or(|extension| extension != "jsonl") {
@@ -187,7 +187,7 @@ pub(super) fn check(world: &World) {
     compare(&world.expected, &found);
 }
 
-fn compare(expected: &Expected, found: &Found) {
+fn compare(expected: &Expected, found: &Logged) {
     for (tag, statement) in &expected.statements {
         let Some((outcome, text, rows_sent)) = found.statements.get(tag) else {
             assert!(statement.broken_off, "missing: statement {tag}");

@@ -68,7 +68,7 @@ enum Left {
 }
 
 /// Serves the servers of one log, see the module documentation.
-pub struct Recorder {
+pub struct ExternalRecorder {
     paths: Paths,
     /// Readable when the recorder must end.
     stop: RawFd,
@@ -84,11 +84,11 @@ fn zone() -> Option<Bytes> {
     std::env::var_os("TZ").map(|zone| Bytes(zone.as_bytes().to_vec()))
 }
 
-impl Recorder {
+impl ExternalRecorder {
     /// `stop`: a descriptor that is readable when the recorder must end.
     #[must_use]
-    pub fn new(paths: Paths, stop: RawFd, say: Say) -> Recorder {
-        Recorder {
+    pub fn new(paths: Paths, stop: RawFd, say: Say) -> ExternalRecorder {
+        ExternalRecorder {
             paths,
             stop,
             say,

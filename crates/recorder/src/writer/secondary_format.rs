@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use tacho_format::{Format, host_name};
 use tacho_logdir::{
-    Due, FileName, Fs, LogFiles, Plan, RemovalReason, SecondaryFormat as Files, SecondaryState,
+    Due, FileName, Fs, LogFiles, PendingFiles, Plan, RemovalReason, SecondaryFormat as Files,
     Trouble,
 };
 use tacho_ring::sys;
@@ -202,7 +202,7 @@ impl SecondaryFormat {
         files: &LogFiles<F>,
     ) -> Result<(), String> {
         let current = files.current_name();
-        let mut state = SecondaryState::default();
+        let mut state = PendingFiles::default();
         state.pending.push_back((current, wanted));
         files.list_secondary(&state).map_err(|error| error.to_string())?;
         self.run(state, current, wanted, utc, files)
@@ -210,7 +210,7 @@ impl SecondaryFormat {
 
     fn run<F: Fs>(
         &mut self,
-        state: SecondaryState,
+        state: PendingFiles,
         seen: FileName,
         format: Option<Format>,
         utc: bool,

@@ -177,7 +177,7 @@ impl Legacy {
     }
 
     /// Unwritten records whose beginning is gone: connection and `rec_no`.
-    fn broken(&self, held: &HashMap<u64, Slot>, found: &Found) -> Vec<(u64, u64)> {
+    fn broken(&self, held: &HashMap<u64, Slot>, found: &NotInFile) -> Vec<(u64, u64)> {
         let mut broken = Vec::new();
         for (conn, slot) in held {
             let Some(early) = slot.early else { continue };
@@ -230,7 +230,7 @@ impl<F: Fs> Writer<F> {
     }
 
     /// Joins the existing records, and continues after them.
-    fn feed(&mut self, mut legacy: Legacy, held: &HashMap<u64, Slot>, found: &Found) {
+    fn feed(&mut self, mut legacy: Legacy, held: &HashMap<u64, Slot>, found: &NotInFile) {
         let broken = legacy.broken(held, found);
         let (drain, join, ready) = self.intake.parts();
         recover::restore_running(drain, |conn, open| join.restore(conn, open));
@@ -260,7 +260,7 @@ impl<F: Fs> Writer<F> {
 }
 
 /// Records that are not in the file, as connection and `rec_no`.
-struct Found {
+struct NotInFile {
     /// All whose last fragment is there.
     unwritten: HashSet<(u64, u64)>,
     /// Fragmented ones whose first fragment is there.
@@ -268,7 +268,7 @@ struct Found {
 }
 
 /// Two passes over the arena, sorted.
-fn look(intake: &mut Intake, held: &HashMap<u64, Slot>, written_seq: u64) -> (Legacy, Found) {
+fn look(intake: &mut Intake, held: &HashMap<u64, Slot>, written_seq: u64) -> (Legacy, NotInFile) {
     let mut legacy = Legacy::default();
     for (conn, slot) in held {
         legacy.until.insert((*conn, epoch_of(slot.rec_no)), slot.rec_no);
@@ -282,7 +282,7 @@ fn look(intake: &mut Intake, held: &HashMap<u64, Slot>, written_seq: u64) -> (Le
     let is_last =
         |(head, _): &&(Head, Ref)| matches!(head.fragment, FRAGMENT_WHOLE | FRAGMENT_LAST);
     let is_first = |(head, _): &&(Head, Ref)| head.fragment == FRAGMENT_FIRST;
-    let found = Found {
+    let found = NotInFile {
         unwritten: first.iter().chain(&second).filter(is_last).map(record).collect(),
         beginnings: first.iter().filter(is_first).map(record).collect(),
     };

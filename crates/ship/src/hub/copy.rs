@@ -11,7 +11,7 @@ use crate::protocol::FileName;
 use crate::protocol::answers::{Contradiction, OriginState};
 use crate::protocol::errors::Remedy;
 use crate::protocol::names::Stem;
-use crate::source::compare::{self, Found};
+use crate::source::compare::{self, FileContradiction};
 use crate::source::look::Look;
 use crate::source::track::Track;
 
@@ -28,7 +28,7 @@ pub struct HubCopy {
     /// The ends of both sides were compared.
     pub is_compared: bool,
     /// A contradiction that shipping has met.
-    pub contradicted: Option<Found>,
+    pub contradicted: Option<FileContradiction>,
 }
 
 impl HubCopy {
@@ -85,7 +85,7 @@ impl HubCopy {
     }
 
     /// Shipping has met a contradiction: it stops until that is settled.
-    pub fn contradict(&mut self, found: Found) {
+    pub fn contradict(&mut self, found: FileContradiction) {
         self.contradicted = Some(found);
         self.is_compared = false;
         self.tracks.clear();
@@ -108,7 +108,7 @@ impl HubCopy {
         client: &Client,
         look: &Look,
         access: &Access,
-    ) -> Result<Option<Found>, Failure> {
+    ) -> Result<Option<FileContradiction>, Failure> {
         let mut found = None;
         if let Some(removed) = self.differs(client, look, access, &FileName::Removed)? {
             found = Some(removed);
@@ -142,12 +142,12 @@ impl HubCopy {
         look: &Look,
         access: &Access,
         name: &FileName,
-    ) -> Result<Option<Found>, Failure> {
+    ) -> Result<Option<FileContradiction>, Failure> {
         let offset = self.offset(name);
         if offset == 0 {
             return Ok(None);
         }
-        let found = |reason| Ok(Some(Found { reason, file: name.clone(), offset }));
+        let found = |reason| Ok(Some(FileContradiction { reason, file: name.clone(), offset }));
         let portion = match name {
             FileName::Lines(stem) => Track::new(stem.clone(), offset, 0).probe(look, access),
             name => compare::probe(look, name, offset).map(Some),

@@ -8,7 +8,7 @@ use super::shipper::Shipper;
 use crate::protocol::FileName;
 use crate::protocol::answers::{Contradiction, NewGeneration};
 use crate::protocol::errors::Remedy;
-use crate::source::compare::{self, Found};
+use crate::source::compare::{self, FileContradiction};
 use crate::source::look::Look;
 
 /// A contradiction has to be there for so long: a file may just be written again.
@@ -40,7 +40,7 @@ impl Shipper {
     }
 
     /// Begins a generation if a contradiction lasts.
-    fn suspect(&mut self, found: Found) -> Result<(), Failure> {
+    fn suspect(&mut self, found: FileContradiction) -> Result<(), Failure> {
         match &self.suspect {
             Some((known, since)) if *known == found => {
                 if since.elapsed() < SUSPECT {
@@ -53,7 +53,7 @@ impl Shipper {
             }
         }
         let Some(copy) = &self.copy else { return Ok(()) };
-        let Found { reason, file, offset } = found;
+        let FileContradiction { reason, file, offset } = found;
         let text = match reason {
             Contradiction::Different => "it has other bytes than the hub's copy",
             Contradiction::Shorter => "it is shorter than the hub's copy",
@@ -103,7 +103,11 @@ impl Shipper {
             (Remedy::Fork, hubs, Some(copy)) => {
                 let (file, offset) = (name.clone(), hubs.unwrap_or(offset));
                 copy.offsets.insert(file.clone(), offset);
-                copy.contradict(Found { reason: Contradiction::Different, file, offset });
+                copy.contradict(FileContradiction {
+                    reason: Contradiction::Different,
+                    file,
+                    offset,
+                });
             }
             (Remedy::Ask, ..) => self.copy = None,
             (Remedy::Seek, ..) => {

@@ -21,7 +21,7 @@ use crate::protocol::errors::Remedy;
 use crate::protocol::names::Stem;
 use crate::protocol::{Activity, BODY_BYTES_MAX, FileName, VERSION};
 use crate::report::Report;
-use crate::source::compare::{self, Found};
+use crate::source::compare::{self, FileContradiction};
 use crate::source::look::Look;
 use crate::source::track::{Patience, Step};
 use crate::source::{Portion, sidecar};
@@ -80,7 +80,7 @@ pub struct Check {
     /// Those of which the hub has nothing yet.
     pub new_files: usize,
     /// How the directory contradicts the hub.
-    pub found: Option<Found>,
+    pub found: Option<FileContradiction>,
 }
 
 /// Progress of one turn of the loop.
@@ -104,7 +104,7 @@ pub struct Shipper {
     rate: Rate,
     outage: Outage,
     pub(super) problems: BTreeMap<(FileName, &'static str), String>,
-    pub(super) suspect: Option<(Found, Instant)>,
+    pub(super) suspect: Option<(FileContradiction, Instant)>,
     next_heartbeat: Instant,
     pub(super) next_comparison: Instant,
     pub(super) unsealed_bytes: u64,
@@ -336,7 +336,7 @@ impl Shipper {
             && matches!(file, FileName::Lines(_))
         {
             let offset = copy.offset(&file);
-            copy.contradict(Found { reason: Contradiction::Shorter, file, offset });
+            copy.contradict(FileContradiction { reason: Contradiction::Shorter, file, offset });
         }
     }
 

@@ -113,7 +113,7 @@ impl fmt::Display for Notice {
 
 /// The line of a file that has a certain number.
 #[derive(Debug, PartialEq, Eq)]
-enum Found {
+enum LineMatch {
     /// The line.
     Same,
     /// Another line with this number.
@@ -178,20 +178,20 @@ pub fn find(
     };
     let name = &candidate.stem;
     match look(candidate, mark, access)? {
-        Found::Same => {
+        LineMatch::Same => {
             let behind = Mark { file: stem(&candidate.path).into(), ..mark.clone() };
             Ok(Resume { from: Some(name.clone()), behind: Some(behind), note: None })
         }
-        Found::Other => Err(another(format!("{name} has another line of this number"))),
+        LineMatch::Other => Err(another(format!("{name} has another line of this number"))),
         // A file was removed from the middle. The rest is reported as a gap.
-        Found::Nothing(_)
+        LineMatch::Nothing(_)
             if files.iter().any(|file| *file.stem > *mark.file) && **name < *mark.file =>
         {
             let from = files.iter().find(|file| *file.stem > *mark.file);
             let from = from.map(|file| file.stem.clone());
             Ok(Resume { from, behind, note: None })
         }
-        Found::Nothing(_) => Err(another(format!("its earlier lines are in {name}"))),
+        LineMatch::Nothing(_) => Err(another(format!("its earlier lines are in {name}"))),
     }
 }
 
@@ -205,10 +205,10 @@ fn in_its_file(file: &LogFile, mark: &Mark, access: &Access) -> Result<Resume, R
         found => found?,
     };
     let why = match found {
-        Found::Same => return Ok(Resume { from, behind: Some(mark.clone()), note: None }),
-        Found::Other => "has another line under its number".to_owned(),
-        Found::Nothing(None) => "is empty".to_owned(),
-        Found::Nothing(Some((first, last))) => format!("has seq {first} to {last}"),
+        LineMatch::Same => return Ok(Resume { from, behind: Some(mark.clone()), note: None }),
+        LineMatch::Other => "has another line under its number".to_owned(),
+        LineMatch::Nothing(None) => "is empty".to_owned(),
+        LineMatch::Nothing(Some((first, last))) => format!("has seq {first} to {last}"),
     };
     let note = Notice::CutBack { path: file.path.clone(), mark: mark.clone(), why };
     Ok(Resume { from, behind: None, note: Some(note) })
@@ -250,7 +250,7 @@ fn first_seq(file: &LogFile, access: &Access) -> Result<Option<u64>, ResumeError
     Ok(first)
 }
 
-fn look(file: &LogFile, mark: &Mark, access: &Access) -> Result<Found, ResumeError> {
+fn look(file: &LogFile, mark: &Mark, access: &Access) -> Result<LineMatch, ResumeError> {
     let mut range: Option<(u64, u64)> = None;
     let mut found = None;
     lines(file, access, |seq, line| {
@@ -258,11 +258,11 @@ fn look(file: &LogFile, mark: &Mark, access: &Access) -> Result<Found, ResumeErr
         range = Some((first, seq));
         if seq == mark.seq {
             let same = Line::parse(line).is_ok_and(|line| line.ts == mark.ts);
-            found = Some(if same { Found::Same } else { Found::Other });
+            found = Some(if same { LineMatch::Same } else { LineMatch::Other });
         }
         found.is_none()
     })?;
-    Ok(found.unwrap_or(Found::Nothing(range)))
+    Ok(found.unwrap_or(LineMatch::Nothing(range)))
 }
 
 #[cfg(test)]

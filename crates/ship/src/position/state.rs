@@ -61,7 +61,7 @@ pub enum StateError {
 }
 
 /// The file, and what was written last.
-pub struct State {
+pub struct StateFile {
     path: PathBuf,
     saved: Option<Mark>,
     next: Instant,
@@ -71,7 +71,7 @@ pub struct State {
     _lock: File,
 }
 
-impl State {
+impl StateFile {
     /// Opens the state at `path`; there may be none yet.
     ///
     /// # Errors
@@ -192,9 +192,9 @@ mod tests {
     fn what_is_saved_is_found() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("state");
-        let mut state = State::open(&path, report::none()).unwrap();
+        let mut state = StateFile::open(&path, report::none()).unwrap();
         assert_eq!(state.saved(), None);
-        assert!(matches!(State::open(&path, report::none()), Err(StateError::Used(_))));
+        assert!(matches!(StateFile::open(&path, report::none()), Err(StateError::Used(_))));
         state.save(None).unwrap();
         assert!(!path.exists());
         for seq in [7, 9, 8] {
@@ -206,7 +206,7 @@ mod tests {
              \"ts\":\"2026-11-21T10:00:00.000001Z\"}\n"
         );
         drop(state);
-        assert_eq!(State::open(&path, report::none()).unwrap().saved(), Some(&mark(8)));
+        assert_eq!(StateFile::open(&path, report::none()).unwrap().saved(), Some(&mark(8)));
     }
 
     #[test]
@@ -218,7 +218,7 @@ mod tests {
         {
             std::fs::write(&path, content).unwrap();
             assert!(
-                matches!(State::open(&path, report::none()), Err(StateError::Content { .. })),
+                matches!(StateFile::open(&path, report::none()), Err(StateError::Content { .. })),
                 "{content}"
             );
         }
@@ -228,7 +228,7 @@ mod tests {
     fn a_state_that_cannot_be_written_leaves_the_old_one() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("state");
-        let mut state = State::open(&path, report::none()).unwrap();
+        let mut state = StateFile::open(&path, report::none()).unwrap();
         state.save(Some(&mark(1))).unwrap();
         // The new one's name is taken by something that cannot be replaced.
         std::fs::create_dir(beside(&path, ".new")).unwrap();

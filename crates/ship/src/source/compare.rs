@@ -14,7 +14,7 @@ use crate::protocol::answers::Contradiction;
 
 /// A contradiction, and the file that it is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Found {
+pub struct FileContradiction {
     /// How.
     pub reason: Contradiction,
     /// The file.
@@ -28,10 +28,13 @@ pub struct Found {
 ///
 /// # Errors
 /// When the directory cannot be read.
-pub fn compare(look: &Look, hub: &BTreeMap<FileName, u64>) -> io::Result<Option<Found>> {
+pub fn compare(
+    look: &Look,
+    hub: &BTreeMap<FileName, u64>,
+) -> io::Result<Option<FileContradiction>> {
     let mut tombstones = None;
     for (name, &offset) in hub.iter().filter(|(_, offset)| **offset > 0) {
-        let found = |reason| Ok(Some(Found { reason, file: name.clone(), offset }));
+        let found = |reason| Ok(Some(FileContradiction { reason, file: name.clone(), offset }));
         let Some(stem) = name.stem() else {
             match look.removed {
                 None => return found(Contradiction::Missing),

@@ -13,7 +13,7 @@
 //!
 //! If the receiver closed the connection in order, it has read what its kernel had accepted, and
 //! the rest is sent again. If the connection broke (reset, silence, a TLS alert), all of the queue
-//! is sent again. The position in [`State`] is the last accepted message; it goes back when
+//! is sent again. The position in [`StateFile`] is the last accepted message; it goes back when
 //! accepted messages are sent again.
 
 mod destination;
@@ -26,7 +26,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::position::order::Mark;
-use crate::position::state::{State, StateError};
+use crate::position::state::{StateError, StateFile};
 use crate::report::Report;
 use crate::tls::{self, Tls};
 use crate::words::counted;
@@ -69,7 +69,7 @@ struct Outage {
 pub struct Sender {
     to: Destination,
     tls: Option<Tls>,
-    state: Option<State>,
+    state: Option<StateFile>,
     link: Option<(Link, Instant)>,
     queue: VecDeque<Message>,
     /// How many at the front of the queue the receiver's kernel has taken.
@@ -100,12 +100,12 @@ impl Sender {
     pub fn new(
         to: Destination,
         tls: Option<Tls>,
-        state: Option<State>,
+        state: Option<StateFile>,
         stop: Arc<AtomicBool>,
         too_large: Arc<AtomicU64>,
         report: Report,
     ) -> Self {
-        let before = state.as_ref().and_then(State::saved).cloned();
+        let before = state.as_ref().and_then(StateFile::saved).cloned();
         Self {
             to,
             tls,

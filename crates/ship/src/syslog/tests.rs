@@ -110,7 +110,7 @@ fn what_the_receiver_had_not_read_is_sent_again() {
     let path = directory.path().join("state");
     let receiver = TcpListener::bind("127.0.0.1:0").unwrap();
     let to = format!("tcp://{}", receiver.local_addr().unwrap());
-    let state = Some(State::open(&path, report::none()).unwrap());
+    let state = Some(StateFile::open(&path, report::none()).unwrap());
     let mut sender = Sender::new(
         to.parse().unwrap(),
         None,
@@ -138,7 +138,7 @@ fn what_the_receiver_had_not_read_is_sent_again() {
     assert_eq!(sender.finish().unwrap(), 0);
     assert_eq!(reader.join().unwrap(), ["line 1", "line 2", "line 3", "line 4"]);
     drop(sender);
-    assert_eq!(State::open(&path, report::none()).unwrap().saved(), mark(4).as_ref());
+    assert_eq!(StateFile::open(&path, report::none()).unwrap().saved(), mark(4).as_ref());
 }
 
 #[test]

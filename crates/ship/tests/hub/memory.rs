@@ -15,7 +15,7 @@ pub const TOKEN: &str = "secret";
 type Files = BTreeMap<String, Vec<u8>>;
 
 #[derive(Default)]
-struct State {
+struct HubMemory {
     /// Of each generation.
     generations: Vec<Files>,
     /// Bodies that were taken: file and length.
@@ -32,7 +32,7 @@ struct State {
 /// Serves until the test ends.
 pub struct MemoryHub {
     address: SocketAddr,
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<HubMemory>>,
 }
 
 struct Request {
@@ -47,8 +47,10 @@ impl MemoryHub {
     pub fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
-        let state =
-            Arc::new(Mutex::new(State { generations: vec![Files::new()], ..State::default() }));
+        let state = Arc::new(Mutex::new(HubMemory {
+            generations: vec![Files::new()],
+            ..HubMemory::default()
+        }));
         let shared = Arc::clone(&state);
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
@@ -59,7 +61,7 @@ impl MemoryHub {
         Self { address, state }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, HubMemory> {
         self.state.lock().unwrap()
     }
 
@@ -126,7 +128,7 @@ impl MemoryHub {
     }
 }
 
-fn serve(stream: TcpStream, state: &Mutex<State>) {
+fn serve(stream: TcpStream, state: &Mutex<HubMemory>) {
     let mut writer = stream.try_clone().unwrap();
     let mut reader = BufReader::new(stream);
     while let Some(request) = receive(&mut reader) {
@@ -171,7 +173,7 @@ fn refuse(code: Code, message: &str) -> (u16, Value) {
     (code.status(), serde_json::to_value(ErrorBody::new(code, message)).unwrap())
 }
 
-impl State {
+impl HubMemory {
     fn answer(&mut self, request: &Request) -> (u16, Value) {
         if request.headers.get("authorization") != Some(&format!("Bearer {TOKEN}")) {
             return refuse(Code::Token, "no such token");

@@ -40,7 +40,7 @@ pub(crate) struct KnownForms {
 }
 
 /// The entry of a form.
-pub(crate) struct Place<'k> {
+pub(crate) struct FormEntry<'k> {
     form: &'k [u8],
     /// Its fast hash.
     spread: u64,
@@ -56,7 +56,7 @@ impl KnownForms {
     /// The entry that may have the result for a text, if the text has a form and a lookup is
     /// worthwhile.
     #[inline]
-    pub(crate) fn find(&mut self, text: &[u8], mode: &Mode) -> Option<Place<'_>> {
+    pub(crate) fn find(&mut self, text: &[u8], mode: &Mode) -> Option<FormEntry<'_>> {
         if !Form::may_be_of(text) || !self.prospect.is_good() {
             return None;
         }
@@ -66,11 +66,11 @@ impl KnownForms {
         }
         let spread = spread(form);
         let known = &mut self.known[spread as usize % KNOWN_COUNT];
-        Some(Place { form, spread, known, prospect: &mut self.prospect })
+        Some(FormEntry { form, spread, known, prospect: &mut self.prospect })
     }
 }
 
-impl<'k> Place<'k> {
+impl<'k> FormEntry<'k> {
     /// Whether it has the result for the texts of this form.
     #[inline]
     pub(crate) fn is_known(&mut self, mode: &Mode) -> bool {

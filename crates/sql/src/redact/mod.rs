@@ -77,7 +77,7 @@ pub struct Setting {
 
 /// The origin of a text, for the rules.
 #[derive(Clone, Copy)]
-struct Place {
+struct TextOrigin {
     /// The current database is `mysql`.
     in_mysql: bool,
     /// The end of the text is missing.
@@ -140,7 +140,7 @@ pub fn secrets(sql: &[u8], setting: Setting) -> Cow<'_, [u8]> {
     if !in_mysql && !is_part && !filter::suspects(sql) {
         return Cow::Borrowed(sql);
     }
-    take_out(sql, grouping, Place { in_mysql, is_part })
+    take_out(sql, grouping, TextOrigin { in_mysql, is_part })
 }
 
 /// The value of a variable or option without passwords and keys; `name` may have hyphens instead of
@@ -161,7 +161,7 @@ pub fn is_secret_name(name: &[u8]) -> bool {
 }
 
 #[inline(never)]
-fn take_out(sql: &[u8], grouping: Grouping, place: Place) -> Cow<'_, [u8]> {
+fn take_out(sql: &[u8], grouping: Grouping, place: TextOrigin) -> Cow<'_, [u8]> {
     if let Some(text) = pass_until_clean(Cow::Borrowed(sql), grouping, place) {
         return text;
     }
@@ -177,7 +177,7 @@ fn take_out(sql: &[u8], grouping: Grouping, place: Place) -> Cow<'_, [u8]> {
 fn pass_until_clean(
     mut text: Cow<'_, [u8]>,
     grouping: Grouping,
-    place: Place,
+    place: TextOrigin,
 ) -> Option<Cow<'_, [u8]>> {
     for _ in 0..=PASSES_MAX {
         match scan::pass(&text, grouping, place) {

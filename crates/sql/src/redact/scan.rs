@@ -16,7 +16,7 @@ use super::parts::Parts;
 use super::patch::{Patch, apply};
 use super::strict::Unexpected;
 use super::words::{self, Verb, Word};
-use super::{Place, Setting, filter, url};
+use super::{Setting, TextOrigin, filter, url};
 
 /// Depth of nested literals that are checked. Deeper ones are removed if they look suspicious.
 const DEPTH_MAX: usize = 3;
@@ -38,7 +38,7 @@ pub(super) enum Pass {
 }
 
 /// One pass over `text`.
-pub(super) fn pass(text: &[u8], grouping: Grouping, place: Place) -> Pass {
+pub(super) fn pass(text: &[u8], grouping: Grouping, place: TextOrigin) -> Pass {
     let readings = Reading::all(text, grouping).len();
     let reads = READS_PER_BYTE_MAX.max(4 * readings);
     let budget = text.len().saturating_mul(reads).saturating_add(4096);

@@ -7,7 +7,7 @@ use tacho_replica::ReplicaFile;
 
 use super::Pending;
 use crate::catalogue::{FileKey, OriginTotals, Position};
-use crate::columns::Place;
+use crate::columns::LinePosition;
 use crate::digests::Digests;
 use crate::lines::Batch;
 use crate::segment::{self, Effort, SegmentInfo, SegmentWriter};
@@ -116,7 +116,7 @@ impl Round<'_> {
                 self.done.known += 1;
                 continue;
             }
-            let place = Place {
+            let place = LinePosition {
                 origin: &key.origin,
                 generation: key.generation,
                 file: &key.file,

@@ -62,7 +62,7 @@ impl RollupsWriter {
     /// # Errors
     /// If the disk is full, or any other I/O error.
     pub fn add(&mut self, batch: &RecordBatch) -> Result<(), SegmentError> {
-        let source = Source::of(batch)?;
+        let source = RecordColumns::of(batch)?;
         for row in 0..batch.num_rows() {
             self.key.clear();
             let prefix = source.write_key(row, &mut self.key);
@@ -168,7 +168,7 @@ enum Dimension<'a> {
 }
 
 /// The columns of records that a rollup needs.
-struct Source<'a> {
+struct RecordColumns<'a> {
     ts: &'a arrow_array::TimestampMicrosecondArray,
     server: &'a StringArray,
     conn: &'a UInt64Array,
@@ -177,7 +177,7 @@ struct Source<'a> {
     sums: [&'a UInt64Array; SUMS.len()],
 }
 
-impl<'a> Source<'a> {
+impl<'a> RecordColumns<'a> {
     fn of(batch: &'a RecordBatch) -> Result<Self, SegmentError> {
         let column = |name: &str| batch.column_by_name(name).ok_or(SegmentError::Columns);
         let number = |name: &str| {

@@ -35,7 +35,7 @@ const WHOLE_TEXT_BYTES_MAX: usize = 64 << 20;
 
 /// The position of a record, and its sort keys.
 #[derive(Clone, Copy)]
-pub(super) struct Place {
+pub(super) struct RecordPosition {
     pub(super) chunk: u32,
     pub(super) word: u64,
     pub(super) position: u32,
@@ -76,7 +76,8 @@ pub fn show(file: &ArenaFile, lines: Lines, json: bool) -> io::Result<()> {
     let arena = file.arena();
     let (mut places, damaged) = scan(&arena);
     put_in_order(&mut places);
-    let begins: Vec<&Place> = places.iter().filter(|p| p.fragment <= FRAGMENT_FIRST).collect();
+    let begins: Vec<&RecordPosition> =
+        places.iter().filter(|p| p.fragment <= FRAGMENT_FIRST).collect();
     let count = match lines {
         Lines::All => begins.len(),
         Lines::Last(count) => count.min(begins.len()),
@@ -118,7 +119,7 @@ pub fn show(file: &ArenaFile, lines: Lines, json: bool) -> io::Result<()> {
 
 /// By time, and within a connection by number. An end may have an earlier time than its start, if
 /// its time has only whole seconds.
-fn put_in_order(places: &mut [Place]) {
+fn put_in_order(places: &mut [RecordPosition]) {
     places.sort_by_key(|place| (place.conn, place.rec_no, place.fragment_number));
     let mut latest = (0, i64::MIN);
     for place in places.iter_mut() {
@@ -133,7 +134,7 @@ fn put_in_order(places: &mut [Place]) {
 }
 
 /// Every committed record, and the number of damaged chunks.
-pub(super) fn scan(arena: &Arena) -> (Vec<Place>, u64) {
+pub(super) fn scan(arena: &Arena) -> (Vec<RecordPosition>, u64) {
     let mut places = Vec::new();
     let mut damaged = 0;
     let mut buffer = Vec::new();
@@ -155,7 +156,7 @@ pub(super) fn scan(arena: &Arena) -> (Vec<Place>, u64) {
                 }
             };
             match fetch(arena, index, position, bytes, &mut buffer).and_then(View::decode) {
-                Some(view) => places.push(Place {
+                Some(view) => places.push(RecordPosition {
                     chunk: index,
                     word,
                     position,
@@ -206,8 +207,8 @@ pub(super) fn fetch<'b>(
 /// A record for display. `None`: it has left the arena since the scan.
 fn read(
     arena: &Arena,
-    place: &Place,
-    places: &[Place],
+    place: &RecordPosition,
+    places: &[RecordPosition],
     clock: &mut TimeFormatter,
 ) -> Option<Shown> {
     let mut buffer = Vec::new();
@@ -248,9 +249,9 @@ fn read(
 /// piece of it is missing.
 pub(super) fn whole_text<'v>(
     arena: &Arena,
-    place: &Place,
+    place: &RecordPosition,
     view: &View<'v>,
-    places: &[Place],
+    places: &[RecordPosition],
 ) -> Option<Cow<'v, [u8]>> {
     let text_bytes = view.body.text_bytes as usize;
     if view.header.fragment == FRAGMENT_WHOLE {
@@ -260,7 +261,7 @@ pub(super) fn whole_text<'v>(
     if text_bytes > WHOLE_TEXT_BYTES_MAX {
         return None;
     }
-    let mut pieces: Vec<&Place> = places
+    let mut pieces: Vec<&RecordPosition> = places
         .iter()
         .filter(|p| p.fragment > FRAGMENT_FIRST && (p.conn, p.rec_no) == (place.conn, place.rec_no))
         .collect();
@@ -390,7 +391,7 @@ mod tests {
 
     #[test]
     fn a_coarse_clock_does_not_reorder_a_connection() {
-        let place = |conn, rec_no, ts_us| Place {
+        let place = |conn, rec_no, ts_us| RecordPosition {
             chunk: 0,
             word: 0,
             position: 0,

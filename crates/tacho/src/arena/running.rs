@@ -12,7 +12,7 @@ use tacho_ring::codec::{RecordKind, STRING_DB, View};
 use tacho_ring::layout::{FRAGMENT_FIRST, Session};
 use tacho_ring::sync::{Ordering, fence};
 
-use super::records::{self, Place};
+use super::records::{self, RecordPosition};
 
 /// A statement that runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -111,7 +111,7 @@ fn find_records(arena: &Arena, open: &mut BTreeMap<Key, Option<Running>>) {
     let (places, _damaged) = records::scan(arena);
     // A text's id is the address of its text, so the statements of a session may have the same one:
     // the newest record is that of the statement that runs.
-    let mut newest: BTreeMap<Key, &Place> = BTreeMap::new();
+    let mut newest: BTreeMap<Key, &RecordPosition> = BTreeMap::new();
     for place in places.iter().filter(|place| place.fragment <= FRAGMENT_FIRST) {
         let key = Key { conn: place.conn, text_id: place.text_id };
         if place.kind == RecordKind::Start && matches!(open.get(&key), Some(None)) {
@@ -126,7 +126,7 @@ fn find_records(arena: &Arena, open: &mut BTreeMap<Key, Option<Running>>) {
     }
 }
 
-fn read(arena: &Arena, place: &Place, places: &[Place]) -> Option<Running> {
+fn read(arena: &Arena, place: &RecordPosition, places: &[RecordPosition]) -> Option<Running> {
     let mut buffer = Vec::new();
     let bytes = records::fetch(arena, place.chunk, place.position, place.bytes, &mut buffer)?;
     let view = View::decode(bytes)?;

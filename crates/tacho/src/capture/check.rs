@@ -13,7 +13,7 @@ use tacho_capture::enrich::Answers;
 use tacho_capture::live::CaptureError as Live;
 use tacho_capture::source::live::{ANY, LiveError};
 
-use super::enrich::Source;
+use super::enrich::EnrichSource;
 use super::{CaptureError, live};
 use crate::cli::CaptureArgs;
 use crate::recover::user::{self, User};
@@ -36,7 +36,7 @@ pub fn run(args: &CaptureArgs, interface: &str) -> Result<ExitCode, CaptureError
     if facts.is_none() && interface != ANY {
         return Err(Live::from(LiveError::NoInterface(interface.to_owned())).into());
     }
-    let source = Source::of(args)?;
+    let source = EnrichSource::of(args)?;
     let ring_bytes = usize::try_from(args.ring_size).unwrap_or(usize::MAX);
     let check = Check {
         interface: interface.to_owned(),
@@ -44,7 +44,7 @@ pub fn run(args: &CaptureArgs, interface: &str) -> Result<ExitCode, CaptureError
         ring_bytes,
         budget: args.budget(),
     };
-    let mut all = Found { interface: facts, ..Found::default() };
+    let mut all = Survey { interface: facts, ..Survey::default() };
     let open = match check.open() {
         Ok(open) => open,
         Err(LiveError::Socket(error)) if error.kind() == ErrorKind::PermissionDenied => {
@@ -107,7 +107,7 @@ type Asked = Result<Answers, String>;
 
 /// All that was found.
 #[derive(Default)]
-struct Found {
+struct Survey {
     /// `None`: all of them.
     interface: Option<Interface>,
     /// `None`: the socket could not be opened.
@@ -118,7 +118,7 @@ struct Found {
     uprobes: Option<Result<NonZeroU32, String>>,
 }
 
-impl Found {
+impl Survey {
     /// `None`: the kernel refuses the packet socket.
     fn verdict(&self) -> Option<Verdict> {
         let verdict = self.findings.as_ref()?.verdict(self.interface.as_ref());
@@ -130,8 +130,8 @@ impl Found {
     }
 }
 
-fn show(args: &CaptureArgs, all: &Found) -> Result<(), CaptureError> {
-    let Found { interface, findings, asked, .. } = all;
+fn show(args: &CaptureArgs, all: &Survey) -> Result<(), CaptureError> {
+    let Survey { interface, findings, asked, .. } = all;
     let mut words = words(args, all);
     words.notes.extend(asked.iter().flat_map(asked_notes));
     let local_sessions = asked.as_ref().and_then(|it| it.as_ref().ok()).map(|it| it.local_sessions);
@@ -212,7 +212,7 @@ fn found_lines(found: &Findings) -> Vec<String> {
     lines
 }
 
-fn words(args: &CaptureArgs, all: &Found) -> Words {
+fn words(args: &CaptureArgs, all: &Survey) -> Words {
     let name = args.interface.as_deref().unwrap_or_default();
     let (Some(found), Some(verdict)) = (&all.findings, all.verdict()) else {
         let result = "no statement would be recorded: the kernel refuses the packet socket; run as \
@@ -279,7 +279,7 @@ fn asked_notes(asked: &Asked) -> Vec<String> {
     }
 }
 
-fn notes(found: &Findings, all: &Found) -> Vec<String> {
+fn notes(found: &Findings, all: &Survey) -> Vec<String> {
     let counts = &found.counts;
     let mut notes = Vec::new();
     if counts.encrypted > 0 && all.verdict() != Some(Verdict::Encrypted) {

@@ -45,7 +45,7 @@ type Texts = Vec<(u32, Vec<u8>)>;
 
 /// A server that is asked, and its addresses in the packets.
 pub struct Plan {
-    source: Source,
+    source: EnrichSource,
     servers: Vec<SocketAddr>,
 }
 
@@ -53,7 +53,7 @@ impl Plan {
     /// That of the command line, if it names one. Reads the account: a file with a password may be
     /// readable only before privileges are given up.
     pub fn of(args: &CaptureArgs) -> Result<Option<Plan>, CaptureError> {
-        let Some(source) = Source::of(args)? else { return Ok(None) };
+        let Some(source) = EnrichSource::of(args)? else { return Ok(None) };
         Ok(Some(Plan { source, servers: servers(args)? }))
     }
 
@@ -79,7 +79,7 @@ fn servers(args: &CaptureArgs) -> Result<Vec<SocketAddr>, CaptureError> {
 }
 
 /// The server.
-pub struct Source {
+pub struct EnrichSource {
     login: Login,
     conn: Option<Connected>,
     names: HashMap<String, (Instant, Vec<IpAddr>)>,
@@ -219,11 +219,11 @@ fn mysql_list(conn: &mut Conn) -> Result<(String, bool), String> {
     Ok((MYSQL_LIST.replace("{processlist}", table), has_own))
 }
 
-impl Source {
+impl EnrichSource {
     /// That of the command line, if it names one.
-    pub fn of(args: &CaptureArgs) -> Result<Option<Source>, CaptureError> {
+    pub fn of(args: &CaptureArgs) -> Result<Option<EnrichSource>, CaptureError> {
         let login = args.enrich.login().map_err(CaptureError::Enrich)?;
-        Ok(login.map(|login| Source { login, conn: None, names: HashMap::new() }))
+        Ok(login.map(|login| EnrichSource { login, conn: None, names: HashMap::new() }))
     }
 
     /// Asks about these sessions.

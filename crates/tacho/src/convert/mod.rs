@@ -20,7 +20,7 @@ use tacho_logdir::read::{self, Lines, ReadError, Request, Window};
 use tacho_record::time::TimeFormatter;
 use tacho_ship::position::order::Order;
 use tacho_ship::position::resume::{self, Notice, Resume, ResumeError};
-use tacho_ship::position::state::{State, StateError};
+use tacho_ship::position::state::{StateError, StateFile};
 use tacho_ship::syslog::{Destination, Sender, Shipment, host_of};
 use tacho_ship::tls::{Tls, TlsError, TlsOptions};
 
@@ -221,7 +221,8 @@ fn send(
     let access = tail::access(&log.read.identity)?;
     let tls = tls(to, args)?;
     let mut resume = Resume { from: None, behind: None, note: None };
-    let state = args.state.as_deref().map(|path| State::open(path, say::reporter())).transpose()?;
+    let state =
+        args.state.as_deref().map(|path| StateFile::open(path, say::reporter())).transpose()?;
     if let Some(state) = &state {
         let [Input::Directory(directory)] = &places[..] else {
             return Err(ConvertError::StatePlace);

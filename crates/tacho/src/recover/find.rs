@@ -15,7 +15,7 @@ use super::RecoverCommandError;
 use crate::cli::RecoverArgs;
 
 /// An arena of the log directory.
-pub struct Found {
+pub struct FoundArena {
     /// The file.
     pub path: PathBuf,
     /// Server and version.
@@ -34,7 +34,7 @@ pub struct Found {
 #[derive(Default)]
 pub struct Search {
     /// The arenas, oldest first.
-    pub found: Vec<Found>,
+    pub found: Vec<FoundArena>,
     /// Why others could not be opened.
     pub problems: Vec<ArenaError>,
     /// Files of other users with names of this log's arenas: any user can create them.
@@ -49,7 +49,7 @@ pub struct Search {
 
 impl Search {
     /// A file may be both named and found.
-    fn add(&mut self, found: Found) {
+    fn add(&mut self, found: FoundArena) {
         let id = |path: &Path| path.metadata().ok().map(|m| (m.dev(), m.ino()));
         if self.found.iter().all(|other| id(&other.path) != id(&found.path)) {
             self.found.push(found);
@@ -154,7 +154,7 @@ pub fn search(
 ///
 /// # Errors
 /// It is not such an arena, or cannot be read.
-pub fn open(path: &Path, user_id: u32) -> Result<(Found, PathBuf), ArenaError> {
+pub fn open(path: &Path, user_id: u32) -> Result<(FoundArena, PathBuf), ArenaError> {
     if let Ok(metadata) = path.symlink_metadata() {
         let path = path.to_owned();
         private_file::check(&metadata, user_id).map_err(|refusal| match refusal {
@@ -165,7 +165,7 @@ pub fn open(path: &Path, user_id: u32) -> Result<(Found, PathBuf), ArenaError> {
     }
     let file = ArenaFile::open_unlocked(path)?;
     let info = file.info();
-    let found = Found {
+    let found = FoundArena {
         path: info.path,
         server: info.server,
         owner_pid: info.owner_pid,

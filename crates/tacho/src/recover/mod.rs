@@ -23,7 +23,7 @@ use tacho_settings::Setting;
 use crate::cli::RecoverArgs;
 use crate::cli::log::LogPath;
 use crate::say;
-use find::{Found, Waiting};
+use find::{FoundArena, Waiting};
 
 /// Why `tacho recover` failed.
 #[derive(Debug, thiserror::Error)]
@@ -121,7 +121,7 @@ pub fn run(args: &RecoverArgs) -> Result<u64, RecoverCommandError> {
         false => 0,
     };
     let (mut dead, mut living) = (Vec::new(), Vec::new());
-    for Found { path, server, owner_pid, alive, file, .. } in search.found {
+    for FoundArena { path, server, owner_pid, alive, file, .. } in search.found {
         say::result(&path.display().to_string())?;
         if alive {
             say::result(&format!(

@@ -117,18 +117,14 @@ impl Keys {
             if index > 0 {
                 key.push(SEPARATOR);
             }
-            let mut text = |first, second| {
-                let text = line.text(first);
-                let text = if text.is_empty() { line.text(second) } else { text };
-                key.extend_from_slice(text.as_bytes());
-            };
+            let mut add = |text: &str| key.extend_from_slice(text.as_bytes());
             match by {
-                By::User => text(Field::user, Field::user),
-                By::Host => text(Field::host, Field::ip),
-                By::Db => text(Field::db, Field::db),
-                By::Table => key.extend_from_slice(table.as_bytes()),
-                By::SqlCommand => text(Field::sql_command, Field::command),
-                By::Digest => text(Field::digest, Field::digest),
+                By::User => add(&line.text(Field::user)),
+                By::Host => add(&line.client_host()),
+                By::Db => add(&line.text(Field::db)),
+                By::Table => add(table),
+                By::SqlCommand => add(&line.command_name()),
+                By::Digest => add(&line.text(Field::digest)),
                 By::Errno => number(key, line.number(Field::errno).unwrap_or(0)),
                 By::Hour => key.extend_from_slice(self.hours.name(line.ts()).as_bytes()),
                 By::Session => {

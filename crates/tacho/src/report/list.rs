@@ -45,7 +45,6 @@ pub struct Row {
 impl Row {
     fn of(line: &impl View) -> Self {
         let text = |field| line.text(field).into_owned();
-        let host = line.text(Field::host);
         let mut sql = text(Field::sql);
         if sql.len() > SQL_BYTES_MAX {
             let end = (0..=SQL_BYTES_MAX).rev().find(|at| sql.is_char_boundary(*at)).unwrap_or(0);
@@ -56,7 +55,7 @@ impl Row {
             ts_us: line.ts().as_microsecond(),
             seq: line.number(Field::seq).unwrap_or(0),
             user: text(Field::user),
-            host: if host.is_empty() { text(Field::ip) } else { host.into_owned() },
+            host: line.client_host().into_owned(),
             db: text(Field::db),
             sql_command: text(Field::sql_command),
             outcome: text(Field::outcome),

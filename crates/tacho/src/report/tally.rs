@@ -22,7 +22,7 @@ use crate::filter::{Filter, Fit};
 use crate::line_limit;
 use crate::parallel::{Message, Reader, Scanned};
 use crate::tail::TailError;
-use crate::view::{NotTables, Partial, View, with_line};
+use crate::view::{NotTables, Partial, View};
 
 /// Most groups of a report.
 pub const GROUPS_MAX: usize = 100_000;
@@ -91,7 +91,7 @@ impl Counted {
 
 /// The result of one of several readers.
 #[derive(Debug)]
-pub struct Found {
+pub struct PieceTally {
     /// What was counted.
     pub counted: Counted,
     /// The numbers of the lines of each piece, by the number of the piece.
@@ -266,7 +266,7 @@ impl<'a> Tally<'a> {
             return;
         }
         // A line that was parsed completely is not broken.
-        if with_line(record, |line| self.count(line)).unwrap_or(false) && is_open {
+        if record.with_line(|line| self.count(line)).unwrap_or(false) && is_open {
             self.counted.open_count += 1;
         }
     }
@@ -306,7 +306,7 @@ impl<'a> Tally<'a> {
 }
 
 impl Reader for Tally<'_> {
-    type Found = Found;
+    type Found = PieceTally;
 
     fn end_piece(&mut self, piece: usize) {
         let (sequence, rest) = self.take_piece();
@@ -318,9 +318,9 @@ impl Reader for Tally<'_> {
         }
     }
 
-    fn finish(self) -> Found {
+    fn finish(self) -> PieceTally {
         let Self { counted, sequences, unjoined_pieces: unjoined, .. } = self;
-        Found { counted, sequences, unjoined }
+        PieceTally { counted, sequences, unjoined }
     }
 }
 

@@ -46,7 +46,7 @@ const KEPT_BYTES: usize = 1 << 20;
 pub fn watch(login: Login) -> io::Result<LatestActivity> {
     let latest = Arc::new(Mutex::new(None));
     let shared = Arc::clone(&latest);
-    let mut source = Source { login, conn: None, normaliser: Normaliser::default() };
+    let mut source = ActivitySource { login, conn: None, normaliser: Normaliser::default() };
     thread::Builder::new().name("tacho-activity".to_owned()).spawn(move || {
         loop {
             let activity = source.ask();
@@ -62,13 +62,13 @@ const COLUMNS: &str = "ID, USER, HOST, DB, COMMAND, TIME, STATE, INFO";
 type Row = (u64, Bytes, Bytes, Option<Bytes>, Bytes, Option<i64>, Option<Bytes>, Option<Bytes>);
 type Bytes = Vec<u8>;
 
-struct Source {
+struct ActivitySource {
     login: Login,
     conn: Option<Conn>,
     normaliser: Normaliser,
 }
 
-impl Source {
+impl ActivitySource {
     fn ask(&mut self) -> Activity {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let time_us = i64::try_from(since.as_micros()).unwrap_or(i64::MAX);

@@ -9,7 +9,7 @@ use tacho_recorder::arena_list;
 use super::log::{Log, advice};
 use crate::arena::show::{self, Picture};
 use crate::arena::waiting::{self, Waiting};
-use crate::recover::find::{self, Candidates, Found};
+use crate::recover::find::{self, Candidates, FoundArena};
 
 /// The arena of a server that runs.
 pub struct Living {
@@ -88,7 +88,7 @@ pub fn find(directory: &Path, log: &Log) -> Arenas {
 }
 
 impl Arenas {
-    fn add(&mut self, found: Found, limit: u64) {
+    fn add(&mut self, found: FoundArena, limit: u64) {
         let arena = found.file.arena();
         if found.alive {
             let picture = show::look(&found.file);

@@ -26,7 +26,7 @@ use jiff::Zoned;
 use crate::cli::TopArgs;
 use crate::signals;
 use crate::tail::TailError;
-use state::{FIRST_WAIT, Reaction, State};
+use state::{FIRST_WAIT, Reaction, Top};
 use terminal::{Size, Terminal};
 
 /// A pause of the reader, or a check for Ctrl-C without a terminal, lasts at most this long.
@@ -40,7 +40,7 @@ pub fn run(args: &TopArgs) -> Result<(), TailError> {
     args.limit.apply();
     let stop = Arc::new(AtomicBool::new(false));
     signals::catch(&stop).map_err(TailError::Signal)?;
-    let mut state = State::new(args, args.zone.zone(&Zoned::now()))?;
+    let mut state = Top::new(args, args.zone.zone(&Zoned::now()))?;
     let is_interactive = !args.batch && io::stdout().is_terminal() && io::stdin().is_terminal();
     if is_interactive {
         let mut terminal = Terminal::enter().map_err(TailError::Output)?;
@@ -58,7 +58,7 @@ fn is_last(args: &TopArgs, shown: u32) -> bool {
 /// Updates the terminal until `q`.
 fn show(
     args: &TopArgs,
-    state: &mut State<'_>,
+    state: &mut Top<'_>,
     terminal: &mut Terminal,
     stop: &AtomicBool,
 ) -> Result<(), TailError> {
@@ -93,7 +93,7 @@ fn show(
 }
 
 /// Prints each update.
-fn print(args: &TopArgs, state: &mut State<'_>, stop: &AtomicBool) -> Result<(), TailError> {
+fn print(args: &TopArgs, state: &mut Top<'_>, stop: &AtomicBool) -> Result<(), TailError> {
     // A text is not corrected by the next one.
     state.wait_for_first(stop, Duration::MAX)?;
     for shown in 1.. {

@@ -11,7 +11,7 @@ use crate::arena::running::{self, Known, Running};
 use crate::recover::find;
 use crate::report::cut;
 use crate::status::advice;
-use crate::view::{View, with_line};
+use crate::view::View;
 
 /// A statement with a `running` line.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,17 +41,13 @@ pub struct Statement {
 impl Long {
     /// The statement of a `running` line.
     pub fn of(record: &OwnedRecord) -> Self {
-        with_line(record, |line| {
-            let host = match line.text(Field::host) {
-                host if host.is_empty() => line.text(Field::ip),
-                host => host,
-            };
+        record.with_line(|line| {
             let text = |field| line.text(field).into_owned();
             let statement = Statement {
                 conn: line.number(Field::conn).unwrap_or(0),
                 ts_us: line.ts().as_microsecond(),
                 user: text(Field::user),
-                host: host.into_owned(),
+                host: line.client_host().into_owned(),
                 db: text(Field::db),
                 text: cut(&line.text(Field::sql)).to_owned(),
             };
@@ -73,7 +69,7 @@ pub struct Finder {
 
 /// The statements, and why there may be others.
 #[derive(Debug, Default)]
-pub struct Found {
+pub struct RunningNow {
     /// The statements, the oldest first.
     pub statements: Vec<Statement>,
     /// Why an arena cannot be read.
@@ -94,8 +90,8 @@ impl Finder {
     }
 
     /// The statements that have not ended.
-    pub fn find(&self) -> Found {
-        let mut found = Found::default();
+    pub fn find(&self) -> RunningNow {
+        let mut found = RunningNow::default();
         let mut all: BTreeMap<u64, Statement> = BTreeMap::new();
         for long in &self.long {
             all.insert(long.statement.conn, long.statement.clone());
@@ -114,7 +110,7 @@ impl Finder {
     }
 
     /// Adds the statements of one arena, if its server runs.
-    fn look_into(&self, path: &Path, all: &mut BTreeMap<u64, Statement>, found: &mut Found) {
+    fn look_into(&self, path: &Path, all: &mut BTreeMap<u64, Statement>, found: &mut RunningNow) {
         match find::open(path, self.owner) {
             Ok((arena, theirs)) if theirs == self.log && arena.alive => {
                 found.servers.push(arena.server.clone());

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use unicode_width::UnicodeWidthStr as _;
 
 use super::running::Statement;
-use super::state::State;
+use super::state::Top;
 use super::terminal::Size;
 use crate::report::answer::{Answer, Cell, Shown};
 use crate::report::stats::Measure;
@@ -54,7 +54,7 @@ pub struct ScreenLine {
 }
 
 /// The lines of an update, no more than there is room for.
-pub fn lines(state: &State<'_>, size: Size) -> Vec<ScreenLine> {
+pub fn lines(state: &Top<'_>, size: Size) -> Vec<ScreenLine> {
     let mut screen = Screen { lines: Vec::new(), size };
     if state.has_help {
         HELP.lines().for_each(|line| screen.push(Style::Plain, line));
@@ -110,21 +110,21 @@ impl Screen {
     }
 }
 
-fn title(state: &State<'_>) -> String {
+fn title(state: &Top<'_>) -> String {
     let mut servers = state.running.servers.clone();
     servers.dedup();
     let servers = servers.iter().map(|server| format!("  {server}")).collect::<String>();
     format!("tacho top  {}{servers}", state.log())
 }
 
-fn clock(state: &State<'_>) -> String {
+fn clock(state: &Top<'_>) -> String {
     let time = Timestamp::from_microsecond(state.now_us).unwrap_or_default();
     let time = time.to_zoned(state.zone.clone()).strftime("%H:%M:%S");
     if state.is_paused { format!("PAUSED at {time}") } else { time.to_string() }
 }
 
 /// What was counted in the window.
-fn covered(state: &State<'_>) -> String {
+fn covered(state: &Top<'_>) -> String {
     let all = &state.total.all;
     let seconds = state.window().as_secs_f64();
     let window = took(u64::try_from(state.window().as_micros()).unwrap_or(u64::MAX));
@@ -146,7 +146,7 @@ fn covered(state: &State<'_>) -> String {
 }
 
 /// What the result lacks.
-fn lacks(state: &State<'_>) -> Vec<String> {
+fn lacks(state: &Top<'_>) -> Vec<String> {
     let gaps = &state.total.gaps;
     let mut lacks: Vec<String> = state.running.problem.iter().cloned().collect();
     if gaps.lost_lines > 0 {
@@ -158,7 +158,7 @@ fn lacks(state: &State<'_>) -> Vec<String> {
     lacks
 }
 
-fn push_running(screen: &mut Screen, state: &State<'_>) {
+fn push_running(screen: &mut Screen, state: &Top<'_>) {
     let statements = &state.running.statements;
     screen.push(Style::Plain, "");
     screen.push(Style::Plain, &format!("RUNNING: {}", statements.len()));
@@ -194,7 +194,7 @@ fn cells(statement: &Statement, now_us: i64) -> Vec<Cell> {
     ]
 }
 
-fn push_groups(screen: &mut Screen, state: &State<'_>) {
+fn push_groups(screen: &mut Screen, state: &Top<'_>) {
     screen.push(Style::Plain, "");
     let by: Vec<&str> = state.query.by.iter().map(|by| by.name()).collect();
     let order = measure_name(state.query.sort);

@@ -14,7 +14,7 @@ use tacho_logdir::read::content::Access;
 use tacho_logdir::read::files::Input;
 
 use super::reader::{Question, Reader};
-use super::running::{Finder, Found};
+use super::running::{Finder, RunningNow};
 use super::window::Window;
 use crate::cli::TopArgs;
 use crate::filter::Filter;
@@ -48,7 +48,7 @@ pub enum Reaction {
 }
 
 /// What is shown.
-pub struct State<'a> {
+pub struct Top<'a> {
     args: &'a TopArgs,
     log: Input,
     access: Arc<Access>,
@@ -68,14 +68,14 @@ pub struct State<'a> {
     /// What was counted in the window.
     pub total: Counted,
     /// Statements that have not ended.
-    pub running: Found,
+    pub running: RunningNow,
     /// Whether the reader has reached the end of the log.
     pub is_at_end: bool,
     /// The newest messages of the reader.
     pub messages: VecDeque<String>,
 }
 
-impl<'a> State<'a> {
+impl<'a> Top<'a> {
     /// Starts to read the log.
     ///
     /// # Errors
@@ -106,7 +106,7 @@ impl<'a> State<'a> {
             is_paused: false,
             has_help: false,
             now_us: 0,
-            running: Found::default(),
+            running: RunningNow::default(),
             is_at_end: false,
             messages: VecDeque::new(),
         })

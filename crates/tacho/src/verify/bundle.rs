@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use serde::Serialize;
 use tacho_chain::key::VerifierKey;
-use tacho_chain::verify::State;
+use tacho_chain::verify::LogState;
 use tacho_evidence::check::{self, Options, Report};
 use tacho_evidence::manifest::{GenerationPart, Manifest, ServerPart};
 
@@ -16,21 +16,23 @@ use crate::cli::ReportFormat;
 use crate::say;
 
 /// The displayed state.
-fn verdict(state: State) -> &'static str {
+fn verdict(state: LogState) -> &'static str {
     match state {
-        State::Ok => "OK: every record is what was recorded, and signed",
-        State::Lost => {
+        LogState::Ok => "OK: every record is what was recorded, and signed",
+        LogState::Lost => {
             "OK, WITH DECLARED LOSSES: every record is signed; others in the time range were lost"
         }
-        State::UnsignedTail => "UNSIGNED: no checkpoint covered some of the records yet",
-        State::Recovered => "RECOVERED: unchanged; something was sealed later than it was written",
-        State::NotSealed => "NOT SEALED: nothing proves some of the records, or of the log",
-        State::Gap => "GAP: files, records or keys are missing",
-        State::BrokenChain => "BROKEN CHAIN: the recorder could not continue a chain",
-        State::Truncated => "TRUNCATED: a log ends before what was sealed",
-        State::Encrypted => "ENCRYPTED: something could not be compared",
-        State::Modified => "MODIFIED: the bundle, or what it has of a log, was changed",
-        State::WrongKey => "WRONG KEY: sealed or signed under another key than the given one",
+        LogState::UnsignedTail => "UNSIGNED: no checkpoint covered some of the records yet",
+        LogState::Recovered => {
+            "RECOVERED: unchanged; something was sealed later than it was written"
+        }
+        LogState::NotSealed => "NOT SEALED: nothing proves some of the records, or of the log",
+        LogState::Gap => "GAP: files, records or keys are missing",
+        LogState::BrokenChain => "BROKEN CHAIN: the recorder could not continue a chain",
+        LogState::Truncated => "TRUNCATED: a log ends before what was sealed",
+        LogState::Encrypted => "ENCRYPTED: something could not be compared",
+        LogState::Modified => "MODIFIED: the bundle, or what it has of a log, was changed",
+        LogState::WrongKey => "WRONG KEY: sealed or signed under another key than the given one",
     }
 }
 

@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use anyhow::{Context as _, bail, ensure};
 use serde::Serialize;
 use tacho_chain::sidecar::{Entries, Meaning};
-use tacho_chain::verify::{self, Directory as _, Finding, Options, Report, State};
+use tacho_chain::verify::{self, Directory as _, Finding, LogState, Options, Report};
 use tacho_logdir::read::content::Identities;
 use tacho_logdir::read::directory::RealDirectory;
 use tacho_progress::Progress;
@@ -29,44 +29,44 @@ pub use keys::generate;
 pub struct VerifyError(#[from] anyhow::Error);
 
 /// The exit code of a state. 0, 1 and 2 have their usual meanings.
-fn exit_code(state: State) -> u8 {
+fn exit_code(state: LogState) -> u8 {
     match state {
-        State::Ok => 0,
-        State::Lost => 10,
-        State::UnsignedTail => 11,
-        State::Gap => 12,
-        State::Truncated => 13,
-        State::Modified => 14,
-        State::NotSealed => 15,
-        State::WrongKey => 16,
-        State::BrokenChain => 17,
-        State::Recovered => 18,
-        State::Encrypted => 19,
+        LogState::Ok => 0,
+        LogState::Lost => 10,
+        LogState::UnsignedTail => 11,
+        LogState::Gap => 12,
+        LogState::Truncated => 13,
+        LogState::Modified => 14,
+        LogState::NotSealed => 15,
+        LogState::WrongKey => 16,
+        LogState::BrokenChain => 17,
+        LogState::Recovered => 18,
+        LogState::Encrypted => 19,
     }
 }
 
 /// The displayed state.
-fn verdict(state: State) -> &'static str {
+fn verdict(state: LogState) -> &'static str {
     match state {
-        State::Ok => "OK: everything is there, unchanged and signed",
-        State::Lost => {
+        LogState::Ok => "OK: everything is there, unchanged and signed",
+        LogState::Lost => {
             "OK, WITH DECLARED LOSSES: unchanged; its `lost` lines report missing records"
         }
-        State::UnsignedTail => {
+        LogState::UnsignedTail => {
             "UNSIGNED TAIL: unchanged; no checkpoint covers the newest lines yet"
         }
-        State::Recovered => {
+        LogState::Recovered => {
             "RECOVERED: unchanged; some lines were sealed later than they were written"
         }
-        State::Encrypted => {
+        LogState::Encrypted => {
             "ENCRYPTED: the seals are good; some files were not decrypted and compared (see --identity)"
         }
-        State::Gap => "GAP: files or records are missing without a tombstone",
-        State::Truncated => "TRUNCATED: the log ends before what was sealed",
-        State::Modified => "MODIFIED: the log is not what was recorded",
-        State::NotSealed => "NOT SEALED: some of the log cannot be verified",
-        State::WrongKey => "WRONG KEY: sealed under another key than that of --key",
-        State::BrokenChain => {
+        LogState::Gap => "GAP: files or records are missing without a tombstone",
+        LogState::Truncated => "TRUNCATED: the log ends before what was sealed",
+        LogState::Modified => "MODIFIED: the log is not what was recorded",
+        LogState::NotSealed => "NOT SEALED: some of the log cannot be verified",
+        LogState::WrongKey => "WRONG KEY: sealed under another key than that of --key",
+        LogState::BrokenChain => {
             "BROKEN CHAIN: the recorder could not continue the chain of the lines before"
         }
     }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use tacho_ring::layout::{OVERFLOW_DROP, OVERFLOW_TIMEOUT};
 
-use crate::server::{Place, Process};
+use crate::server::{Process, ServerDirs};
 use crate::support::{stderr, stdout, tacho};
 
 /// Only a hang lasts this long; otherwise no test depends on time.
@@ -29,7 +29,7 @@ fn json_lines(output: &Output) -> Vec<serde_json::Value> {
 
 #[test]
 fn lists_the_living_and_the_dead() {
-    let place = Place::new();
+    let place = ServerDirs::new();
     let arenas = place.arenas();
     let directory = ["arena", "--arena-directory", arenas.to_str().unwrap()];
     let none = tacho(&directory);
@@ -57,7 +57,7 @@ fn lists_the_living_and_the_dead() {
 
 #[test]
 fn files_that_are_not_arenas_are_reported() {
-    let place = Place::new();
+    let place = ServerDirs::new();
     let path = place.arenas().join("tacho-0-1-1.arena");
     std::fs::write(&path, b"something else").unwrap();
     let output = tacho(&["arena", "--arena-directory", place.arenas().to_str().unwrap()]);
@@ -69,7 +69,7 @@ fn files_that_are_not_arenas_are_reported() {
 
 #[test]
 fn records_are_shown_without_secrets_and_controls() {
-    let place = Place::new();
+    let place = ServerDirs::new();
     let mut server = place.server();
     server.start_statement(7, 1, b"SELECT 'a\x1b[31mb'");
     server.end_statement(7, 1, b"SELECT 'a\x1b[31mb'", 0);
@@ -104,7 +104,7 @@ fn records_are_shown_without_secrets_and_controls() {
 /// The word that makes text a secret may be several pieces away from it.
 #[test]
 fn texts_in_pieces_are_redacted_as_a_whole() {
-    let place = Place::new();
+    let place = ServerDirs::new();
     let mut server = place.server();
     let mut sql = b"CREATE USER u IDENTIFIED /*".to_vec();
     sql.resize(40_000, b'x');
@@ -121,7 +121,7 @@ fn texts_in_pieces_are_redacted_as_a_whole() {
 
 #[test]
 fn a_waiting_server_is_released() {
-    let place = Place::new();
+    let place = ServerDirs::new();
     let mut server = place.server();
     let path = server.file.path().to_owned();
     let arena_of_test = server.file.arena();

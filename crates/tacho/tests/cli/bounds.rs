@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::Output;
 
 use crate::support::{Log, command, statement, stderr, stdout};
-use crate::verify::{Place, assert_code};
+use crate::verify::{SealedLog, assert_code};
 
 const MIB: u64 = 1 << 20;
 const TIME: &str = "2026-11-21T10:00:00.000000+00:00";
@@ -94,7 +94,7 @@ fn the_limit_of_a_line_can_be_set() {
 #[test]
 fn a_crafted_header_of_an_encrypted_file_is_refused() {
     for rest in ["-> X25519 x\nAAAA\n".repeat(120_000), "x".repeat(2_000_000)] {
-        let place = Place::new();
+        let place = SealedLog::new();
         place.write(1);
         let log = place.files("jsonl").remove(0);
         let path = log.with_extension("jsonl.age");
@@ -117,7 +117,7 @@ fn tombstones_and_sidecars_are_read_in_bounded_memory() {
     for unit in ["x\n", "frame 1\n", "\n", "x", "— a b\n", "frame 0 9 9 9 00\n\n"] {
         let junk = unit.repeat(4_000_000 / unit.len());
         for name in ["removed.chain", "audit-20991231T235959Z-000009.chain"] {
-            let place = Place::new();
+            let place = SealedLog::new();
             place.write(1);
             fs::write(place.log().join(name), &junk).unwrap();
             let directory = place.log();
@@ -132,7 +132,7 @@ fn tombstones_and_sidecars_are_read_in_bounded_memory() {
 /// A key, a checkpoint and a state are small files, whatever replaces them.
 #[test]
 fn small_files_are_read_in_bounded_memory() {
-    let place = Place::new();
+    let place = SealedLog::new();
     place.write(1);
     let directory = place.log();
     let directory = directory.to_str().unwrap();

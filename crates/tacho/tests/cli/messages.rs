@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::Command;
 
-use crate::server::Place;
+use crate::server::ServerDirs;
 use crate::support::{self, Log, statement, stdout, tacho};
 
 fn stderr(args: &[&str]) -> String {
@@ -128,7 +128,7 @@ fn tables_and_empty_settings_are_shown() {
 /// It would wait for the server forever.
 #[test]
 fn a_recorder_that_cannot_read_its_directory_ends() {
-    let place = Place::new();
+    let place = ServerDirs::new();
     let log = place.log();
     // SAFETY: it only reads the user id of this process.
     if unsafe { libc::geteuid() } == 0 {

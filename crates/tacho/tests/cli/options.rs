@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use crate::server::Place;
+use crate::server::ServerDirs;
 use crate::support::{Log, command, statement, stderr, stdout, tacho};
 
 const FILE: &str = "audit-20261121T100000Z-000001.jsonl";
@@ -180,7 +180,7 @@ fn sizes_and_durations() {
 #[test]
 fn every_command_finds_the_log_by_the_environment() {
     let log = log();
-    let place = Place::new();
+    let place = ServerDirs::new();
     let arenas = place.arenas();
     let key = place.root().join("key");
     assert!(tacho(&["keygen", "--output", text(&key)]).status.success());

@@ -6,14 +6,14 @@ use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 
 use crate::support::{Following, Log, statement, stderr, stdout, tacho};
-use crate::verify::{Place, assert_code};
+use crate::verify::{SealedLog, assert_code};
 
 fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     PathBuf::from(format!("{}{suffix}", path.display()))
 }
 
 /// The first log file and its text.
-fn first(place: &Place) -> (PathBuf, String) {
+fn first(place: &SealedLog) -> (PathBuf, String) {
     let path = place.files("jsonl").remove(0);
     let text = fs::read_to_string(&path).unwrap();
     (path, text)
@@ -22,7 +22,7 @@ fn first(place: &Place) -> (PathBuf, String) {
 #[test]
 fn a_second_form_with_other_lines_is_found() {
     let compressed = |text: &str| zstd::encode_all(text.as_bytes(), 3).unwrap();
-    let place = Place::new();
+    let place = SealedLog::new();
     place.write(1);
     let (path, text) = first(&place);
     let put = |suffix: &str, bytes: &[u8]| fs::write(with_suffix(&path, suffix), bytes).unwrap();
@@ -59,7 +59,7 @@ fn a_second_form_with_other_lines_is_found() {
 /// A log, a sidecar, the tombstones: a link to a valid text is not one of them.
 #[test]
 fn links_are_not_followed() {
-    let place = Place::new();
+    let place = SealedLog::new();
     place.write(1);
     let elsewhere = place.directory.path().join("elsewhere");
     fs::create_dir(&elsewhere).unwrap();
@@ -106,7 +106,7 @@ fn nothing_in_the_directory_ends_the_verification() {
             "audit-20000101T000000Z-000001.jsonl",
             "removed.chain",
         ] {
-            let place = Place::new();
+            let place = SealedLog::new();
             place.write(1);
             let path = place.log().join(name);
             if name == "removed.chain" {
@@ -123,7 +123,7 @@ fn nothing_in_the_directory_ends_the_verification() {
 
 #[test]
 fn names_that_only_look_like_log_files_are_named() {
-    let place = Place::new();
+    let place = SealedLog::new();
     place.write(1);
     let (_, text) = first(&place);
     let stray = place.log().join("audit-20991231T235959Z-0000009.jsonl");

@@ -4,7 +4,7 @@ use std::io::Read as _;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::server::Place;
+use crate::server::ServerDirs;
 use crate::support::{stderr, tacho};
 
 #[test]
@@ -16,7 +16,7 @@ fn a_missing_directory_is_wrong_usage() {
 
 #[test]
 fn remaining_records_are_written_and_a_signal_ends_it() {
-    let place = Place::new();
+    let place = ServerDirs::new();
     let mut server = place.server();
     server.start_statement(7, 1, b"SELECT 'left'");
     drop(server);

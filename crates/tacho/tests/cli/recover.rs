@@ -8,10 +8,10 @@ use tacho_logdir::{LogFiles, Options, RealFs};
 use tacho_recorder::arena_file::{self, ArenaFile};
 use tacho_recorder::arena_list;
 
-use crate::server::{Place, Process};
+use crate::server::{Process, ServerDirs};
 use crate::support::{stderr, stdout, tacho};
 
-fn recover(place: &Place, args: &[&str]) -> Output {
+fn recover(place: &ServerDirs, args: &[&str]) -> Output {
     let (log, arenas) = (place.log(), place.arenas());
     let fixed = ["recover", log.to_str().unwrap(), "--arena-directory", arenas.to_str().unwrap()];
     tacho(&[&fixed, args].concat())
@@ -19,7 +19,7 @@ fn recover(place: &Place, args: &[&str]) -> Output {
 
 /// A dead arena with one statement that was answered and one that was not: three lines, with
 /// the `start` line that its server had not written.
-fn dead_arena(place: &Place) {
+fn dead_arena(place: &ServerDirs) {
     let mut server = place.server();
     server.start_statement(7, 1, b"SELECT 1");
     server.end_statement(7, 1, b"SELECT 1", 0);
@@ -33,7 +33,7 @@ fn assert_code(output: &Output, code: i32) {
 
 #[test]
 fn nothing_is_created_if_nothing_is_found() {
-    let place = Place::new();
+    let place = ServerDirs::new();
     let output = recover(&place, &[]);
     assert_code(&output, 0);
     assert_eq!(stdout(&output), format!("Nothing to recover for {}.\n", place.log().display()));
@@ -42,7 +42,7 @@ fn nothing_is_created_if_nothing_is_found() {
 
 #[test]
 fn records_of_a_killed_server_are_written_once() {
-    let place = Place::new();
+    let place = ServerDirs::new();
     let server = Process::start(&place);
     let pid = server.pid();
     server.kill();
@@ -75,7 +75,7 @@ fn records_of_a_killed_server_are_written_once() {
 
 #[test]
 fn a_running_server_is_left_alone() {
-    let place = Place::new();
+    let place = ServerDirs::new();
     let server = Process::start(&place);
     let output = recover(&place, &[]);
     assert_code(&output, 0);
@@ -86,7 +86,7 @@ fn a_running_server_is_left_alone() {
 
 #[test]
 fn a_log_that_another_process_writes_is_not_written() {
-    let place = Place::new();
+    let place = ServerDirs::new();
     dead_arena(&place);
     let _writer = LogFiles::open(RealFs, &place.log(), Options { rotate_bytes: 0 }).unwrap();
     let output = recover(&place, &[]);
@@ -100,7 +100,7 @@ fn a_log_that_another_process_writes_is_not_written() {
 /// Data that SQL has appended to the log does not belong to it, with `--dry-run`, too.
 #[test]
 fn planted_files_do_not_move_the_numbers() {
-    let place = Place::new();
+    let place = ServerDirs::new();
     dead_arena(&place);
     drop(LogFiles::open(RealFs, &place.log(), Options { rotate_bytes: 0 }).unwrap());
     let planted = place.log().join("audit-20991231T235959Z-000007.jsonl");
@@ -122,7 +122,7 @@ fn planted_files_do_not_move_the_numbers() {
 
 #[test]
 fn several_arenas_are_recovered_oldest_first() {
-    let place = Place::new();
+    let place = ServerDirs::new();
     for sql in [b"SELECT 'a'", b"SELECT 'b'", b"SELECT 'c'"] {
         place.server().start_statement(1, 1, sql);
     }
@@ -138,7 +138,7 @@ fn several_arenas_are_recovered_oldest_first() {
 #[test]
 fn losses_are_reported_for_every_arena() {
     use std::sync::atomic::Ordering;
-    let place = Place::new();
+    let place = ServerDirs::new();
     for lost in [3, 4] {
         let server = place.server();
         server.file.arena().shared().counters.0.lost_dropped.store(lost, Ordering::Relaxed);
@@ -156,7 +156,7 @@ fn losses_are_reported_for_every_arena() {
 
 #[test]
 fn an_arena_of_another_log_needs_an_option() {
-    let place = Place::new();
+    let place = ServerDirs::new();
     dead_arena(&place);
     let arena = arena_file::files(&place.arenas(), None).unwrap().remove(0);
     let moved = place.root().join("moved");
@@ -183,7 +183,7 @@ fn an_arena_of_another_log_needs_an_option() {
 
 #[test]
 fn an_arena_that_is_named_and_found_is_recovered_once() {
-    let place = Place::new();
+    let place = ServerDirs::new();
     dead_arena(&place);
     let arena = arena_file::files(&place.arenas(), None).unwrap().remove(0);
     assert_code(&recover(&place, &["--arena", arena.to_str().unwrap()]), 0);
@@ -198,7 +198,7 @@ fn write_sealed(path: &Path, bytes: &[u8]) {
 
 #[test]
 fn a_list_of_arenas_that_sql_can_have_created_is_reported_and_not_used() {
-    let place = Place::new();
+    let place = ServerDirs::new();
     dead_arena(&place);
     std::fs::create_dir_all(place.log()).unwrap();
     std::fs::write(place.log().join(arena_list::NAME), b"- /x/never.arena\n").unwrap();
@@ -210,7 +210,7 @@ fn a_list_of_arenas_that_sql_can_have_created_is_reported_and_not_used() {
 
 #[test]
 fn an_unfinished_arena_is_not_a_problem() {
-    let place = Place::new();
+    let place = ServerDirs::new();
     dead_arena(&place);
     let name = format!("{}1-1.arena", arena_file::name_prefix(&place.log()));
     write_sealed(&place.arenas().join(&name), &[0; 4096]);
@@ -220,7 +220,7 @@ fn an_unfinished_arena_is_not_a_problem() {
 
 #[test]
 fn damaged_files_are_reported_and_the_others_recovered() {
-    let place = Place::new();
+    let place = ServerDirs::new();
     dead_arena(&place);
     let name = format!("{}1-1.arena", arena_file::name_prefix(&place.log()));
     write_sealed(&place.arenas().join(&name), b"not an arena");
@@ -232,7 +232,7 @@ fn damaged_files_are_reported_and_the_others_recovered() {
 
 #[test]
 fn a_log_with_an_invalid_end_is_not_continued() {
-    let place = Place::new();
+    let place = ServerDirs::new();
     dead_arena(&place);
     let file = place.log().join("audit-20261121T100000Z-000001.jsonl");
     std::fs::write(&file, b"no record\n").unwrap();
@@ -247,7 +247,7 @@ fn a_log_with_an_invalid_end_is_not_continued() {
 
 #[test]
 fn missing_paths_are_wrong_usage() {
-    let place = Place::new();
+    let place = ServerDirs::new();
     assert_code(&tacho(&["recover", "/nowhere/tacho"]), 2);
     assert_code(&tacho(&["recover"]), 2);
     let log = place.log();
@@ -263,7 +263,7 @@ fn as_root_the_files_are_made_by_the_owner_of_the_directory() {
         return;
     }
     const OWNER: u32 = 12_345;
-    let place = Place::new();
+    let place = ServerDirs::new();
     dead_arena(&place);
     let arena = arena_file::files(&place.arenas(), None).unwrap().remove(0);
     // Any user may enter it, as /var/lib, and write to the arenas' directory, as /dev/shm.
@@ -293,7 +293,7 @@ fn as_root_the_files_are_made_by_the_owner_of_the_directory() {
 
 #[test]
 fn arenas_of_an_earlier_directory_are_found() {
-    let place = Place::new();
+    let place = ServerDirs::new();
     dead_arena(&place);
     let arena = arena_file::files(&place.arenas(), None).unwrap().remove(0);
     arena_list::add(&place.log(), &arena).unwrap();
@@ -306,7 +306,7 @@ fn arenas_of_an_earlier_directory_are_found() {
 
 #[test]
 fn a_missing_arena_is_reported_and_left_to_the_server() {
-    let place = Place::new();
+    let place = ServerDirs::new();
     dead_arena(&place);
     let gone = place.arenas().join("tacho-1-2-3.arena");
     arena_list::add(&place.log(), &gone).unwrap();

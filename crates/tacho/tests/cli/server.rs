@@ -12,11 +12,11 @@ use tacho_ring::codec::{
 };
 
 /// A log directory and a directory for arenas, removed at the end of the test.
-pub struct Place {
+pub struct ServerDirs {
     directory: tempfile::TempDir,
 }
 
-impl Place {
+impl ServerDirs {
     pub fn new() -> Self {
         let directory = tempfile::tempdir().unwrap();
         std::fs::create_dir(directory.path().join("tacho")).unwrap();
@@ -149,7 +149,7 @@ const ARENAS: &str = "TACHO_TEST_SERVER_ARENAS";
 
 impl Process {
     /// Starts it and waits until its records are in its arena.
-    pub fn start(place: &Place) -> Self {
+    pub fn start(place: &ServerDirs) -> Self {
         let mut child = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "server::plays_a_server", "--ignored", "--nocapture"])
             .env(LOG, place.log())

@@ -10,7 +10,7 @@ use serde_json::Value;
 use tacho_logdir::{LogFiles, Options, RealFs, SealOptions};
 use tacho_ring::sync::Ordering;
 
-use crate::server::{Place, Process};
+use crate::server::{Process, ServerDirs};
 use crate::support::{command, stderr, stdout, tacho};
 
 const OK: i32 = 0;
@@ -29,11 +29,11 @@ fn line(seq: u64, event: &str, rest: &str) -> String {
 }
 
 /// A log, its key, and arenas.
-struct Scene(Place);
+struct Scene(ServerDirs);
 
 impl Scene {
     fn new() -> Self {
-        let place = Place::new();
+        let place = ServerDirs::new();
         let key = place.root().join("key");
         let output = tacho(&["keygen", "--output", key.to_str().unwrap()]);
         assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
@@ -226,7 +226,7 @@ fn a_log_without_a_seal_has_a_warning() {
 
 #[test]
 fn what_is_no_log_is_unknown_in_every_format() {
-    let place = Place::new();
+    let place = ServerDirs::new();
     let file = place.root().join("file");
     fs::write(&file, "text").unwrap();
     for (path, message) in [

@@ -10,19 +10,19 @@ use tacho_logdir::{FileErrorKind, Fs as _, LogFiles, Options, RealFs, SealOption
 
 use crate::support::{command, stderr, stdout, tacho};
 
-pub struct Place {
+pub struct SealedLog {
     pub directory: tempfile::TempDir,
     pub public: String,
 }
 
-impl Place {
+impl SealedLog {
     /// A directory with a key from `tacho keygen`.
-    pub fn new() -> Place {
+    pub fn new() -> SealedLog {
         let directory = tempfile::tempdir().unwrap();
         let key = directory.path().join("key");
         let output = tacho(&["keygen", "--output", key.to_str().unwrap()]);
         assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-        Place { public: stdout(&output).trim().to_owned(), directory }
+        SealedLog { public: stdout(&output).trim().to_owned(), directory }
     }
 
     fn key(&self) -> PathBuf {
@@ -80,7 +80,7 @@ pub fn assert_code(output: &Output, code: i32) {
 
 #[test]
 fn a_key_is_made_once_and_kept_secret() {
-    let place = Place::new();
+    let place = SealedLog::new();
     assert!(place.public.starts_with("tachograph/"));
     let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
     assert_eq!(mode(&place.key()), 0o600);
@@ -95,7 +95,7 @@ fn a_key_is_made_once_and_kept_secret() {
 
 #[test]
 fn an_untouched_log_is_ok_by_any_form_of_the_key() {
-    let place = Place::new();
+    let place = SealedLog::new();
     place.write(1);
     place.write(7);
     let output = place.verify(&[]);
@@ -117,7 +117,7 @@ fn an_untouched_log_is_ok_by_any_form_of_the_key() {
 
 #[test]
 fn compressed_files_are_read_as_well() {
-    let place = Place::new();
+    let place = SealedLog::new();
     place.write(1);
     let first = &place.files("jsonl")[0];
     let text = fs::read(first).unwrap();
@@ -138,8 +138,8 @@ fn compressed_files_are_read_as_well() {
 
 #[test]
 fn each_state_has_its_exit_code() {
-    let code = |deed: fn(&Place), code: i32| {
-        let place = Place::new();
+    let code = |deed: fn(&SealedLog), code: i32| {
+        let place = SealedLog::new();
         place.write(1);
         deed(&place);
         let output = place.verify(&["--format", "json"]);
@@ -161,7 +161,7 @@ fn each_state_has_its_exit_code() {
         },
         10,
     );
-    let add = |place: &Place, line: &str| {
+    let add = |place: &SealedLog, line: &str| {
         let path = &place.files("jsonl")[1];
         let text = fs::read_to_string(path).unwrap();
         fs::write(path, text + line).unwrap();
@@ -175,7 +175,7 @@ fn each_state_has_its_exit_code() {
         11,
     );
     // Killed, and lines added, which the next start finds.
-    let place = Place::new();
+    let place = SealedLog::new();
     place.write(1);
     drop(place.open());
     add(&place, "{\"v\":1,\"seq\":7}\n");
@@ -184,7 +184,7 @@ fn each_state_has_its_exit_code() {
     assert_code(&output, 18);
     assert!(stdout(&output).contains("-000002.jsonl, record 7: recovered"), "{}", stdout(&output));
     // Stopped, and lines added.
-    let place = Place::new();
+    let place = SealedLog::new();
     place.write(1);
     add(&place, "{\"v\":1,\"seq\":7}\n");
     assert_code(&place.verify(&[]), 14);
@@ -214,7 +214,7 @@ fn each_state_has_its_exit_code() {
         },
         16,
     );
-    let place = Place::new();
+    let place = SealedLog::new();
     place.write(1);
     edit(&place.files("jsonl")[0], "\"seq\":2", "\"seq\":3");
     let output = place.verify(&[]);
@@ -225,7 +225,7 @@ fn each_state_has_its_exit_code() {
 
 #[test]
 fn a_checkpoint_that_was_kept_finds_an_older_copy() {
-    let place = Place::new();
+    let place = SealedLog::new();
     place.write(1);
     let copy = place.directory.path().join("copy");
     fs::create_dir(&copy).unwrap();
@@ -252,7 +252,7 @@ fn a_checkpoint_that_was_kept_finds_an_older_copy() {
 
 #[test]
 fn a_log_that_is_not_sealed_is_never_ok() {
-    let place = Place::new();
+    let place = SealedLog::new();
     let (mut files, _) = LogFiles::open(RealFs, &place.log(), Options { rotate_bytes: 0 }).unwrap();
     files.write(b"{\"v\":1,\"seq\":1}\n", &mut 0).unwrap();
     files.close().unwrap();
@@ -265,7 +265,7 @@ fn a_log_that_is_not_sealed_is_never_ok() {
 
 #[test]
 fn a_key_that_others_can_read_is_refused() {
-    let place = Place::new();
+    let place = SealedLog::new();
     for mode in [0o640, 0o604] {
         fs::set_permissions(place.key(), fs::Permissions::from_mode(mode)).unwrap();
         let (mut files, _) =
@@ -308,7 +308,7 @@ fn a_sidecar_that_is_not_a_file_is_a_finding_and_not_a_failure() {
         },
     ];
     for put in kinds {
-        let place = Place::new();
+        let place = SealedLog::new();
         place.write(1);
         let newest = place.files("chain").pop().unwrap();
         fs::remove_file(&newest).unwrap();
@@ -326,7 +326,7 @@ fn a_sidecar_that_is_not_a_file_is_a_finding_and_not_a_failure() {
 /// `tacho verify … | head -1` must not turn a changed log or bundle into a success.
 #[test]
 fn the_exit_code_is_that_of_the_log_even_if_nothing_reads_the_result() {
-    let place = Place::new();
+    let place = SealedLog::new();
     place.write(1);
     let log = place.files("jsonl").remove(0);
     let text = fs::read_to_string(&log).unwrap();
@@ -347,7 +347,7 @@ fn the_exit_code_is_that_of_the_log_even_if_nothing_reads_the_result() {
 /// The rest of what is said about bundles is tested in `crates/evidence` and `tests/any`.
 #[test]
 fn options_of_a_bundle_are_not_for_a_directory_and_the_reverse() {
-    let place = Place::new();
+    let place = SealedLog::new();
     place.write(1);
     let log = place.log();
     let log = log.to_str().unwrap();

@@ -19,7 +19,7 @@ const SEARCHES: [&str; 5] = [
 ];
 
 /// What was found.
-pub struct Found {
+pub struct DemoState {
     /// Records of each server.
     pub records: BTreeMap<String, u64>,
     /// Open alerts, as `rule server`.
@@ -35,8 +35,9 @@ pub fn servers(client: &HubClient) -> Result<Vec<Value>> {
 }
 
 /// Compares the hub with the lines of the logs.
-pub fn check(client: &HubClient, lines: &BTreeMap<String, u64>) -> Result<Found> {
-    let mut found = Found { records: BTreeMap::new(), alerts: Vec::new(), problems: Vec::new() };
+pub fn check(client: &HubClient, lines: &BTreeMap<String, u64>) -> Result<DemoState> {
+    let mut found =
+        DemoState { records: BTreeMap::new(), alerts: Vec::new(), problems: Vec::new() };
     for server in servers(client)? {
         let name = server["server"].as_str().context("the name of a server")?;
         let records = server["records"].as_u64().context("a number of records")?;
@@ -72,7 +73,7 @@ pub fn check(client: &HubClient, lines: &BTreeMap<String, u64>) -> Result<Found>
     Ok(found)
 }
 
-impl Found {
+impl DemoState {
     /// For other programs.
     pub fn to_json(&self) -> Value {
         json!({ "records": self.records, "alerts": self.alerts, "problems": self.problems })

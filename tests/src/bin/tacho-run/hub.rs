@@ -30,7 +30,7 @@ pub struct Central {
 }
 
 /// What the search has found.
-pub struct Found {
+pub struct HubRecords {
     /// Records that the hub has.
     pub records: u64,
     /// Answered statements of the tagging client that are not found.
@@ -85,7 +85,7 @@ impl Central {
     /// Waits until the hub has the whole log, after the server has stopped, and searches it.
     ///
     /// `lines`: how many lines the log has.
-    pub fn check(&mut self, log_directory: &Path, tally: &Tally, lines: u64) -> Result<Found> {
+    pub fn check(&mut self, log_directory: &Path, tally: &Tally, lines: u64) -> Result<HubRecords> {
         // It ends when everything is acknowledged, and with what it cannot ship as an error.
         self.shipper.stop()?;
         self.hub.ship_once(log_directory, SERVER)?;
@@ -103,7 +103,7 @@ impl Central {
         if !is_verified {
             problems.push(format!("the hub does not find the log sealed: {server}"));
         }
-        Ok(Found {
+        Ok(HubRecords {
             records,
             missing: verdict.missing.len() as u64,
             duplicate: verdict.duplicate.len() as u64,

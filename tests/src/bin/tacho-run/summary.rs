@@ -7,7 +7,7 @@ use serde_json::json;
 use tacho_tests::paired::Measured;
 
 use crate::check::Findings;
-use crate::hub::{Found, Lags};
+use crate::hub::{HubRecords, Lags};
 
 /// Longest part of a sample line that is shown.
 const SAMPLE_CHARS_MAX: usize = 500;
@@ -23,7 +23,7 @@ pub struct Summary<'a> {
     /// What is in it.
     pub findings: &'a Findings,
     /// What the hub has.
-    pub found: &'a Found,
+    pub found: &'a HubRecords,
     /// How long after the full load the hub had caught up.
     pub caught_up: Duration,
     /// How long a record took to be found, beside a moderate load.
@@ -132,7 +132,7 @@ impl Summary<'_> {
 
 impl Summary<'_> {
     fn print_hub(&self) {
-        let Found { records, missing, duplicate, is_verified, .. } = self.found;
+        let HubRecords { records, missing, duplicate, is_verified, .. } = self.found;
         let Lags { p50_ms, p99_ms } = self.lags;
         let seal = if *is_verified { "verified" } else { "NOT verified" };
         println!("  records at the hub   {:>12}, {seal}", grouped(*records));

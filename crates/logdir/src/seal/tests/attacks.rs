@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use tacho_chain::entry::EpochReason;
-use tacho_chain::verify::State;
+use tacho_chain::verify::LogState;
 
 use super::{
     DIR, KEY, assert_state, check, first, first_sidecar, line, lines, new_fs, options, path, put,
@@ -77,7 +77,7 @@ fn a_key_that_is_older_than_the_log_is_declared_or_refused() {
         assert_eq!(again.declared, Some(EpochReason::RolledBack));
         write(&mut files, &line(last_seq + 1));
         files.close().expect("closes");
-        assert!(check(&fs, &sealed).state() >= State::BrokenChain);
+        assert!(check(&fs, &sealed).state() >= LogState::BrokenChain);
     }
 }
 
@@ -96,12 +96,12 @@ fn a_newest_file_that_vanishes_is_declared() {
         fs.restart_process();
         unlink_all(&fs, &[&second(), &second_sidecar()]);
         fs.set_now_s(951_827_696 + 5);
-        assert_state(&check(&fs, &sealed), State::Truncated);
+        assert_state(&check(&fs, &sealed), LogState::Truncated);
         let (mut files, again) = start(&fs);
         assert_eq!(again.declared, Some(EpochReason::RolledBack));
         write(&mut files, &line(2));
         files.close().expect("closes");
-        assert!(check(&fs, &sealed).state() >= State::BrokenChain);
+        assert!(check(&fs, &sealed).state() >= LogState::BrokenChain);
     }
 }
 
@@ -118,7 +118,7 @@ fn a_log_that_vanishes_is_declared() {
     let (files, again) = start(&fs);
     assert_eq!(again.declared, Some(EpochReason::RolledBack));
     files.close().expect("closes");
-    assert!(check(&fs, &sealed).state() >= State::BrokenChain);
+    assert!(check(&fs, &sealed).state() >= LogState::BrokenChain);
 }
 
 /// logrotate with `copytruncate`: there may be as many new lines as removed ones.
@@ -133,7 +133,10 @@ fn copytruncate_is_detected_however_much_is_written_next() {
         write(&mut files, &line(4 + next));
         files.close().expect("closes");
         let report = check(&fs, &sealed);
-        assert!(report.findings.iter().any(|finding| finding.state == State::Truncated), "{next}");
+        assert!(
+            report.findings.iter().any(|finding| finding.state == LogState::Truncated),
+            "{next}"
+        );
         let declared = |text: &str| report.findings.iter().any(|f| f.text.contains(text));
         assert!(declared("changed the file"), "{next}: {:#?}", report.findings);
     }
@@ -174,7 +177,7 @@ fn a_half_written_copy_of_a_sidecar_is_completed() {
         files.tick();
         write(&mut files, &line(4));
         files.close().expect("closes");
-        assert_state(&check(&fs, &sealed), State::Ok);
+        assert_state(&check(&fs, &sealed), LogState::Ok);
     }
 }
 
@@ -191,13 +194,13 @@ fn a_sidecar_that_is_put_back_in_part_is_written_again_or_declared() {
     files.tick();
     write(&mut files, &line(4));
     files.close().expect("closes");
-    assert_state(&check(&fs, &sealed), State::Ok);
+    assert_state(&check(&fs, &sealed), LogState::Ok);
     // Between two writers.
     put(&fs, &first_sidecar(), &whole[..whole.len() / 2]);
     let (files, again) = start(&fs);
     assert_eq!(again.declared, Some(EpochReason::RolledBack));
     files.close().expect("closes");
-    assert!(check(&fs, &sealed).state() >= State::BrokenChain);
+    assert!(check(&fs, &sealed).state() >= LogState::BrokenChain);
 }
 
 /// Lines that are added while the recorder is stopped are not taken for its own.
@@ -208,12 +211,12 @@ fn lines_that_are_added_after_a_stop_are_found() {
     write(&mut files, &lines(1, 3));
     files.close().expect("closes");
     fs.append(&first(), line(4).as_bytes());
-    assert_state(&check(&fs, &sealed), State::Modified);
+    assert_state(&check(&fs, &sealed), LogState::Modified);
     let (mut files, again) = start(&fs);
     assert_eq!(again.recovered_bytes, line(4).len() as u64);
     write(&mut files, &line(5));
     files.close().expect("closes");
-    assert_state(&check(&fs, &sealed), State::Modified);
+    assert_state(&check(&fs, &sealed), LogState::Modified);
 }
 
 #[test]

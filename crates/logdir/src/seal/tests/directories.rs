@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use tacho_chain::entry::EpochReason;
 use tacho_chain::key::VerifierKey;
 use tacho_chain::key_file::KeyFile;
-use tacho_chain::verify::{self, State};
+use tacho_chain::verify::{self, LogState};
 use tempfile::TempDir;
 
 use crate::error::FileErrorKind;
@@ -64,7 +64,7 @@ impl Data {
     }
 
     #[track_caller]
-    fn assert_state(&self, log: &str, roots: &[&Sealed], state: State) {
+    fn assert_state(&self, log: &str, roots: &[&Sealed], state: LogState) {
         let keys: Vec<VerifierKey> = roots.iter().map(|sealed| sealed.root.clone()).collect();
         let options = verify::Options { keys, ..Default::default() };
         let report = verify::verify(&LogDirectory(self.path(log)), &options, &mut |_| {}).unwrap();
@@ -104,15 +104,15 @@ fn another_directory_has_a_key_of_its_own() {
     assert_eq!((new.declared, new.is_new_root), (None, true));
     assert_ne!(new.root, old.root);
     assert_eq!(new.key_file.parent(), old.key_file.parent());
-    data.assert_state("log", &[&new], State::Ok);
-    data.assert_state("tacho", &[&old], State::Ok);
+    data.assert_state("log", &[&new], LogState::Ok);
+    data.assert_state("tacho", &[&old], LogState::Ok);
     // Back and forth.
     for _ in 0..2 {
         assert_continues(&old, &data.run("tacho"));
         assert_continues(&new, &data.run("log"));
     }
-    data.assert_state("log", &[&new], State::Ok);
-    data.assert_state("tacho", &[&old], State::Ok);
+    data.assert_state("log", &[&new], LogState::Ok);
+    data.assert_state("tacho", &[&old], LogState::Ok);
     let third = data.run("third");
     assert_eq!((third.declared, third.is_new_root), (None, true));
     assert_eq!(data.keys().len(), 3);
@@ -131,9 +131,9 @@ fn an_old_key_file_continues_its_own_log() {
         }
         let new = data.run("log");
         assert_eq!((new.declared, new.is_new_root), (None, true));
-        data.assert_state("log", &[&new], State::Ok);
+        data.assert_state("log", &[&new], LogState::Ok);
         assert_continues(&old, &data.run("tacho"));
-        data.assert_state("tacho", &[&old], State::Ok);
+        data.assert_state("tacho", &[&old], LogState::Ok);
         assert_continues(&new, &data.run("log"));
     }
 }
@@ -150,11 +150,11 @@ fn a_directory_that_was_moved_keeps_its_key() {
         std::os::unix::fs::symlink(data.path(to), data.path("link")).unwrap();
         assert_continues(before, &data.run("link"));
         fs::remove_file(data.path("link")).unwrap();
-        data.assert_state(to, &[before], State::Ok);
+        data.assert_state(to, &[before], LogState::Ok);
         // A directory that takes its place is a new log.
         let next = data.run(from);
         assert_eq!((next.declared, next.is_new_root), (None, true));
-        data.assert_state(from, &[&next], State::Ok);
+        data.assert_state(from, &[&next], LogState::Ok);
         assert_continues(before, &data.run(to));
     }
 }
@@ -171,9 +171,9 @@ fn a_copy_of_a_log_does_not_take_its_key() {
     assert_continues(&original, &data.run("tacho"));
     let copy = data.run("copy");
     assert_eq!((copy.declared, copy.is_new_root), (Some(EpochReason::NoKey), true));
-    data.assert_state("copy", &[&original, &copy], State::BrokenChain);
+    data.assert_state("copy", &[&original, &copy], LogState::BrokenChain);
     assert_continues(&original, &data.run("tacho"));
-    data.assert_state("tacho", &[&original], State::Ok);
+    data.assert_state("tacho", &[&original], LogState::Ok);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use tacho_chain::verify::{Report, State};
+use tacho_chain::verify::{LogState, Report};
 
 use super::{DIR, KEY, assert_state, check, first, line, lines, new_fs, options, start, write};
 use crate::event::Event;
@@ -18,7 +18,10 @@ fn open(fs: &FaultyFs) -> (LogFiles<FaultyFs>, u64) {
 #[track_caller]
 fn assert_lags(report: &Report) {
     let findings: Vec<String> = report.findings.iter().map(ToString::to_string).collect();
-    assert!([State::UnsignedTail, State::NotSealed].contains(&report.state()), "{findings:#?}");
+    assert!(
+        [LogState::UnsignedTail, LogState::NotSealed].contains(&report.state()),
+        "{findings:#?}"
+    );
 }
 
 /// The directory of the key cannot be written: nothing is signed, and nothing looks like an attack.
@@ -59,7 +62,7 @@ fn keys_that_cannot_be_changed_leave_the_end_unsigned() {
     files.close().expect("closes");
     let report = check(&fs, &sealed);
     // A recorder that did not see the lines being written cannot confirm them.
-    assert_state(&report, State::Recovered);
+    assert_state(&report, LogState::Recovered);
     assert_eq!(report.lines, 10);
 }
 
@@ -78,7 +81,7 @@ fn keys_that_can_be_changed_again_sign_everything() {
     files.tick();
     assert!(matches!(files.take_events()[..], [Event::SealResumed]));
     files.close().expect("closes");
-    assert_state(&check(&fs, &sealed), State::Ok);
+    assert_state(&check(&fs, &sealed), LogState::Ok);
 }
 
 /// Sealing could not begin: it begins with a later file, and the lines until then are marked.
@@ -112,7 +115,7 @@ fn sealing_that_could_not_begin_begins_at_a_rotation() {
     assert_eq!(begun.len(), 1, "{events:?}");
     files.close().expect("closes");
     let report = check(&fs, &sealed);
-    assert_state(&report, State::Recovered);
+    assert_state(&report, LogState::Recovered);
     assert_eq!((report.lines, report.recovered_lines), (9, 2));
     assert!(report.is_closed);
 }
@@ -129,7 +132,7 @@ fn unsealed_lines_are_in_files_of_their_own() {
         files.leave_sealed_file();
         write(&mut files, &line(seq));
         files.close().expect("closes");
-        assert_state(&check(&fs, &sealed), State::NotSealed);
+        assert_state(&check(&fs, &sealed), LogState::NotSealed);
     }
     assert_eq!(
         fs.files_in(Path::new(DIR)).len(),
@@ -139,7 +142,7 @@ fn unsealed_lines_are_in_files_of_their_own() {
     let (files, again) = start(&fs);
     assert_eq!(again.declared, None);
     files.close().expect("closes");
-    assert_state(&check(&fs, &sealed), State::Recovered);
+    assert_state(&check(&fs, &sealed), LogState::Recovered);
 }
 
 /// Everything that the key file knows is on the disk in log and sidecar, too.
@@ -164,7 +167,7 @@ fn a_power_failure_is_not_a_rollback() {
         write(&mut files, &line(4));
         files.close().expect("closes");
         let report = check(&fs, &sealed);
-        assert_state(&report, State::Ok);
+        assert_state(&report, LogState::Ok);
         assert_eq!(report.lines, 4);
     }
 }
@@ -189,7 +192,7 @@ fn frames_of_lines_lost_in_a_power_failure_are_removed() {
         files.close().expect("closes");
         let report = check(&fs, &sealed);
         // Half of the second frame exists.
-        assert_state(&report, if kept == 2 { State::Recovered } else { State::Ok });
+        assert_state(&report, if kept == 2 { LogState::Recovered } else { LogState::Ok });
         assert_eq!(report.lines, 4);
     }
 }
@@ -236,7 +239,7 @@ fn unsynced_pages_are_written_again_before_they_are_signed() {
         assert_eq!(again.declared, None, "{skipped}");
         files.close().expect("closes");
         let report = check(&fs, &sealed);
-        assert_state(&report, State::Ok);
+        assert_state(&report, LogState::Ok);
         assert_eq!(report.lines, 3, "{skipped}");
     }
     assert!(failed > 6, "{failed} failed");

@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use proptest::prelude::*;
-use tacho_chain::verify::State;
+use tacho_chain::verify::LogState;
 
 use super::{DIR, KEY, assert_state, check, lines, new_fs, options};
 use crate::aside::last_seq;
@@ -180,11 +180,11 @@ impl Life {
         let bad: Vec<_> = report
             .findings
             .iter()
-            .filter(|finding| finding.state != State::UnsignedTail)
+            .filter(|finding| finding.state != LogState::UnsignedTail)
             // Lines whose frame was not written before a death.
-            .filter(|finding| finding.state != State::Recovered)
+            .filter(|finding| finding.state != LogState::Recovered)
             // A file that was begun without its sidecar.
-            .filter(|finding| finding.state != State::NotSealed)
+            .filter(|finding| finding.state != LogState::NotSealed)
             .collect();
         assert!(bad.is_empty(), "{findings:#?}");
     }
@@ -219,7 +219,7 @@ proptest! {
         files.close().expect("nothing fails any more");
         let sealed = life.root.as_ref().expect("it was started");
         let report = check(&life.fs, sealed);
-        let state = if report.recovered_lines > 0 { State::Recovered } else { State::Ok };
+        let state = if report.recovered_lines > 0 { LogState::Recovered } else { LogState::Ok };
         assert_state(&report, state);
         prop_assert_eq!(report.last_seq, last_seq(&life.fs, Path::new(DIR), Path::new("")).expect("known").unwrap_or(0));
         prop_assert_eq!(report.lines, report.last_seq);
