@@ -355,53 +355,75 @@ fn every_workload_runs() {
 #[test]
 fn the_report_opens_in_a_browser() {
     let directory = directory("report");
-    let output = run(bench(
-        &directory,
-        &[
-            "--method",
-            "tacho,general_log",
-            "--pairs",
-            "2",
-            "--threads",
-            "1,4",
-            "--workload",
-            "oltp_point_select",
-        ],
-    ));
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let methods = ["--method", "tacho,general_log", "--workload", "oltp_point_select"];
+    // Fewer pairs have no answer.
+    let output = run(bench(&directory, &[&methods[..], &["--pairs", "5"]].concat()));
+    let told = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{told}{}", text(&output.stderr));
+    assert!(told.contains("oltp_point_select, 4 connections:\n  Tachograph "), "{told}");
     for scheme in ["light", "dark"] {
         let page = browse(&directory, scheme);
         for wanted in [
-            "What does auditing cost?",
-            "oltp_point_select, 1 connections, closed loop",
+            "What auditing costs",
+            "oltp_point_select, 4 connections",
             "Tachograph",
             "general log, file",
-            "queries/s (more is better)",
-            "Over time",
-            "Latency",
-            "Processor time of the server per query",
-            "Size of the log",
-            "Over the number of connections",
+            "Throughput",
+            "Processor time",
+            "Figures",
+            "Where the processor time goes",
+            "latencies, and blocks over time",
             "How it was measured",
         ] {
             assert!(page.contains(wanted), "{scheme}: no {wanted:?} in the page");
         }
-        // Three over time, one of latency, two over connections; four of ratios, two of bars.
-        assert_eq!(page.matches("<canvas").count(), 6, "{scheme}");
-        assert_eq!(page.matches("<svg").count(), 6, "{scheme}");
+        // Two methods, by throughput and processor time. Curves are drawn when they are opened.
+        assert_eq!(page.matches("class=\"dot\"").count(), 4, "{scheme}");
+        assert!(!page.contains("<canvas") && !page.contains("did not finish"), "{scheme}");
         let picture = directory.join(format!("{scheme}.png"));
         assert!(fs::metadata(&picture).expect("a picture").len() > 20_000);
     }
+    fs::remove_dir_all(directory).expect("removing the directory");
+}
 
-    // The same from the lines alone, even if the run had no end.
-    let lines = fs::read_to_string(directory.join("out.jsonl")).expect("lines");
-    let half: String = lines.lines().take(9).map(|line| format!("{line}\n")).collect();
+/// The same figures and exit code from the lines alone, or those of another limit of noise.
+#[test]
+fn results_are_read_again() {
+    let directory = directory("again");
+    let methods = ["--method", "general_log", "--workload", "oltp_point_select", "--pairs", "5"];
+    let output = run(bench(&directory, &methods));
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let again = |lines: &Path, arguments: &[&str]| {
+        let mut command = Command::new(program("tacho"));
+        command.args(["bench", "--results"]).arg(lines).args(arguments);
+        command.arg("--output").arg(directory.join("out"));
+        run(command)
+    };
+    let written = directory.join("out.jsonl");
+    let same = again(&written, &[]);
+    assert_eq!(text(&same.stdout), text(&output.stdout));
+    assert_eq!(same.status.code(), Some(0));
+
+    let strict = again(&written, &["--noise-max", "0.000001"]);
+    let told = text(&strict.stdout);
+    assert_eq!(strict.status.code(), Some(3), "{told}");
+    assert!(told.contains("Too noisy to say what “General log, file” costs here."), "{told}");
+    let page = browse(&directory, "light");
+    assert!(page.contains("too noisy to say") && !page.contains("class=\"dot\""));
+
+    // Of a run that was interrupted.
+    let lines = fs::read_to_string(&written).expect("lines");
+    let half: String = lines.lines().take(8).map(|line| format!("{line}\n")).collect();
     let part = directory.join("half.jsonl");
     fs::write(&part, half).expect("a file");
-    let output = run(bench(&directory, &["--results", &part.display().to_string()]));
+    let output = again(&part, &[]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     let page = browse(&directory, "light");
-    assert!(page.contains("How it was measured") && !page.contains("Over the number"));
+    assert!(page.contains("did not finish") && page.contains("Too few blocks to say"));
+
+    let output = again(&part, &["--noise-max", "0"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("--noise-max must be more than 0"));
     fs::remove_dir_all(directory).expect("removing the directory");
 }
 

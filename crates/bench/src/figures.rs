@@ -11,6 +11,9 @@ use crate::stats::{self, Estimate, median};
 /// Name of the figure that two servers side by side are compared by: [`Pairs::cpu_ratio`].
 pub const CPU_PER_QUERY: &str = "cpu_us_per_query";
 
+/// Name of the figure of throughput.
+pub const QPS: &str = "qps";
+
 /// A figure of a block.
 #[derive(Debug)]
 pub struct Figure {
@@ -26,7 +29,7 @@ pub struct Figure {
 
 /// All figures.
 pub const FIGURES: [Figure; 10] = [
-    Figure { name: "qps", title: "queries/s", of: |m| Some(m.qps), decisive: true },
+    Figure { name: QPS, title: "queries/s", of: |m| Some(m.qps), decisive: true },
     Figure { name: "tps", title: "events/s", of: |m| m.tps, decisive: false },
     Figure {
         name: CPU_PER_QUERY,
@@ -143,7 +146,7 @@ impl Pairs {
         let by_events = match figure.name {
             _ if self.design == Design::Neighbours => None,
             CPU_PER_QUERY => per_event(measured).zip(self.queries_per_event()).map(|(s, n)| s / n),
-            "qps" => measured.tps.zip(self.queries_per_event()).map(|(tps, n)| tps * n),
+            QPS => measured.tps.zip(self.queries_per_event()).map(|(tps, n)| tps * n),
             _ => None,
         };
         by_events.or_else(|| (figure.of)(measured))
@@ -220,6 +223,14 @@ impl Pairs {
 fn is_too_noisy(floor: &Estimate, noise_max: f64) -> bool {
     // As ratios, so that double and half are the same distance.
     floor.high > 1.0 + noise_max || floor.low < 1.0 / (1.0 + noise_max)
+}
+
+/// Whether a figure of a result that decides about the whole run was withheld because of noise.
+pub fn is_withheld(result: &ResultLine) -> bool {
+    FIGURES
+        .iter()
+        .filter(|figure| figure.decisive)
+        .any(|figure| result.figures.get(figure.name).is_some_and(|found| found.too_noisy))
 }
 
 /// The result of a method, next to `floor`, the A/A pairs that were measured in the same way.

@@ -6,7 +6,7 @@
 //!          run ─> target ─> plan ─> blocks ─> sample (status, /proc, latencies)
 //!                                      │
 //!                                      ▼
-//!                          figures (pairs, A/A, stats) ─> lines ─> table, report
+//!                          figures (pairs, A/A, stats) ─> lines ─> answer, table, report
 //! ```
 //!
 //! | module | contents |
@@ -21,12 +21,16 @@
 //! | [`instructions`] | counted by callgrind instead of measured |
 //! | [`sides`] | two private servers at the same time, instead of neighbouring blocks of one |
 //! | [`figures`], [`stats`], [`signed_rank`] | from blocks to ratios with intervals |
-//! | [`lines`], [`output`], [`table`], [`report`] | results and progress |
+//! | [`lines`], [`output`] | results and progress |
+//! | [`again`] | the results of an earlier run, computed from its blocks |
+//! | [`answer`], [`table`], [`report`] | what the figures say, in words, as a table, as a page |
 //! | [`stop`] | interrupts |
 //!
 //! Errors are `anyhow` errors: their only reader is the user of the command.
 //! `docs/decisions/2026-11-21-paired-blocks.md` has the reasons for this way of measuring.
 
+pub mod again;
+pub mod answer;
 pub mod blocks;
 pub mod companion;
 pub mod figures;

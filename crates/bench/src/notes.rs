@@ -1,13 +1,26 @@
 //! Notes for the reader about results that need an explanation.
 
-use crate::blocks::Timing;
 use crate::figures::CPU_PER_QUERY;
-use crate::lines::ResultLine;
+use crate::lines::{ResultLine, Settings};
 use crate::method::{NONE_AGAIN, Switch};
 use crate::signed_rank::VALUES_MIN;
 
+/// All notes about a result.
+pub(crate) fn of(result: &ResultLine, settings: &Settings) -> Vec<String> {
+    let limit = settings.side_by_side.as_ref().map(|wanted| wanted.interval);
+    [
+        silent(result),
+        behind(result),
+        long_events(result, settings.block_s),
+        limit.and_then(|limit| wide(result, limit)),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
 /// A method that wrote nearly nothing was not active, and its figures would be too good.
-pub(crate) fn silent(result: &ResultLine) -> Option<String> {
+fn silent(result: &ResultLine) -> Option<String> {
     let bytes = result.log_bytes_per_query.filter(|bytes| *bytes < 1.0)?;
     // A binary log has no reads, and recording may be off on purpose.
     (!result.method.ends_with(":off") && result.switch != Switch::Restart).then(|| {
@@ -19,7 +32,7 @@ pub(crate) fn silent(result: &ResultLine) -> Option<String> {
 }
 
 /// If a method writes later than its statements run, a part of its cost is outside the blocks.
-pub(crate) fn behind(result: &ResultLine) -> Option<String> {
+fn behind(result: &ResultLine) -> Option<String> {
     let written = result.records_per_query.filter(|written| (0.01..0.9).contains(written))?;
     Some(format!(
         "{} wrote only {written:.2} records per query under {}, {} connections: what it writes \
@@ -30,8 +43,7 @@ pub(crate) fn behind(result: &ResultLine) -> Option<String> {
 }
 
 /// Events that are longer than blocks belong to several blocks.
-pub(crate) fn long_events(result: &ResultLine, timing: &Timing) -> Option<String> {
-    let block_s = timing.block.as_secs_f64();
+fn long_events(result: &ResultLine, block_s: f64) -> Option<String> {
     // Once for each load: the first method is the A/A pair.
     let p99_s = result.figures.get("p99_us").filter(|_| result.method == NONE_AGAIN)?.off / 1e6;
     (p99_s > block_s).then(|| {
@@ -46,7 +58,7 @@ pub(crate) fn long_events(result: &ResultLine, timing: &Timing) -> Option<String
 }
 
 /// A figure that is less exact than was wanted.
-pub(crate) fn wide(result: &ResultLine, limit: f64) -> Option<String> {
+fn wide(result: &ResultLine, limit: f64) -> Option<String> {
     let known = inexact(result, limit)?;
     Some(format!(
         "{}, {} connections: the CPU per query of {} is not known to ±{:.1} % (--interval-max), but \

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use anyhow::{Context, Result, bail, ensure};
 
 use crate::blocks::{Bench, Timing};
-use crate::figures::{self, FIGURES, Pairs};
+use crate::figures::{self, Pairs};
 use crate::lines::{EndLine, Line, MethodLine, RunLine, Settings, SideBySideSettings, VERSION};
 use crate::load::{LoadPlan, SCHEMA};
 use crate::method::{Method, NONE, Switch};
@@ -247,15 +247,8 @@ pub(crate) fn report(
     for (method, of_method) in group.methods.iter().zip(pairs) {
         let method = line_of(method);
         let result = figures::result(cell.line(), &method, of_method, &pairs[0], options.noise_max);
-        too_noisy |= FIGURES
-            .iter()
-            .filter(|figure| figure.decisive)
-            .any(|figure| result.figures.get(figure.name).is_some_and(|found| found.too_noisy));
-        notes.extend(notes::silent(&result));
-        notes.extend(notes::behind(&result));
-        notes.extend(notes::long_events(&result, &options.timing));
-        let limit = options.side_by_side.as_ref().map(|wanted| wanted.interval);
-        notes.extend(limit.and_then(|limit| notes::wide(&result, limit)));
+        too_noisy |= figures::is_withheld(&result);
+        notes.extend(notes::of(&result, &settings(options)));
         out.line(Line::Result(Box::new(result)))?;
     }
     Ok(too_noisy)

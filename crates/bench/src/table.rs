@@ -196,7 +196,7 @@ fn number(value: Option<f64>, digits: usize) -> String {
 }
 
 /// `1234567` as `1,234,567`.
-fn grouped(number: i64) -> String {
+pub(crate) fn grouped(number: i64) -> String {
     let digits = number.unsigned_abs().to_string();
     let mut text = String::new();
     for (index, digit) in digits.chars().enumerate() {

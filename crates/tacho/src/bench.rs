@@ -12,12 +12,14 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
+use tacho_bench::again;
+use tacho_bench::answer;
 use tacho_bench::instructions;
 use tacho_bench::lines::Line;
 use tacho_bench::method::Methods;
 use tacho_bench::output::Output;
 use tacho_bench::report;
-use tacho_bench::run;
+use tacho_bench::run::{self, Outcome};
 use tacho_bench::stop::{Interrupted, Stop};
 use tacho_bench::table;
 use tacho_bench::workload::Workload;
@@ -59,9 +61,7 @@ pub fn run(args: &BenchArgs) -> anyhow::Result<ExitCode> {
         return list(&methods).map(|()| ExitCode::SUCCESS);
     }
     if let Some(path) = &args.results {
-        let lines = tacho_bench::lines::read(path).map_err(BenchError::Usage)?;
-        show(&with_extension(&args.output, "html"), &lines)?;
-        return Ok(ExitCode::SUCCESS);
+        return show_again(args, path);
     }
     let login = args.server.login().map_err(BenchError::Usage)?;
     if args.restore {
@@ -99,14 +99,28 @@ pub fn run(args: &BenchArgs) -> anyhow::Result<ExitCode> {
         }
     }
     match outcome {
-        Ok(outcome) if outcome.too_noisy => Ok(ExitCode::from(EXIT_TOO_NOISY)),
-        Ok(_) => Ok(ExitCode::SUCCESS),
+        Ok(outcome) => Ok(exit_code(outcome)),
         Err(error) if error.is::<Interrupted>() => {
             crate::say::problem("interrupted; the server was restored");
             Ok(ExitCode::from(EXIT_INTERRUPTED))
         }
         Err(error) => Err(BenchError::Failed(error).into()),
     }
+}
+
+/// The results of an earlier run, with its limit of noise or that of the command line.
+fn show_again(args: &BenchArgs, path: &Path) -> anyhow::Result<ExitCode> {
+    let noise_max = options::noise_max(args).map_err(BenchError::Usage)?;
+    let lines = tacho_bench::lines::read(path).map_err(BenchError::Usage)?;
+    let (lines, outcome) = again::judge(&lines, noise_max)
+        .with_context(|| format!("cannot compute the figures of {}", path.display()))
+        .map_err(BenchError::Usage)?;
+    show(&with_extension(&args.output, "html"), &lines)?;
+    Ok(exit_code(outcome))
+}
+
+fn exit_code(outcome: Outcome) -> ExitCode {
+    if outcome.too_noisy { ExitCode::from(EXIT_TOO_NOISY) } else { ExitCode::SUCCESS }
 }
 
 fn known_methods(args: &BenchArgs) -> anyhow::Result<Methods> {
@@ -139,12 +153,13 @@ fn list(methods: &Methods) -> anyhow::Result<()> {
     Ok(stdout.flush()?)
 }
 
-/// Writes the table to stdout, and the report to its file.
+/// Writes the table and the answer to stdout, and the report to its file.
 fn show(report: &Path, lines: &[Line]) -> anyhow::Result<()> {
     fs::write(report, report::render(lines)?)
         .with_context(|| format!("cannot write {}", report.display()))?;
     let mut stdout = io::stdout().lock();
     stdout.write_all(table::render(lines).as_bytes())?;
+    stdout.write_all(answer::text(lines).as_bytes())?;
     writeln!(stdout, "\nreport: {}", report.display())?;
     Ok(stdout.flush()?)
 }

@@ -136,9 +136,10 @@ pub struct BenchArgs {
           value_parser = duration::up_to_an_hour)]
     pub warm_up: Duration,
 
-    /// Widest A/A interval, on either side, with which a figure is shown
-    #[arg(long, value_name = "PERCENT", default_value_t = 10.0)]
-    pub noise_max: f64,
+    /// Widest A/A interval, on either side, with which a figure is shown [default: 10; with
+    /// --results that of the run]
+    #[arg(long, value_name = "PERCENT")]
+    pub noise_max: Option<f64>,
 
     /// Your own server, to be measured instead of a private one
     #[command(flatten)]
@@ -170,7 +171,8 @@ pub struct BenchArgs {
     #[arg(long, value_name = "DIR")]
     pub directory: Option<PathBuf>,
 
-    /// Measure nothing: make the table and the report from NAME.jsonl of an earlier run
+    /// Measure nothing: compute the figures, the table and the report from NAME.jsonl of an earlier
+    /// run; the exit code is that of the run
     #[arg(long, value_name = "FILE")]
     pub results: Option<PathBuf>,
 

@@ -20,6 +20,9 @@ const QUICK: Duration = Duration::from_secs(100);
 /// With `--side-by-side`: what ends the rounds of a method unless another interval is given.
 const INTERVAL_PERCENT: f64 = 1.0;
 
+/// The widest A/A interval unless another is given, as a share.
+const NOISE_MAX: f64 = 0.1;
+
 /// Measured unless others are named.
 const DEFAULT_METHODS: [&str; 9] = [
     "nothing",
@@ -65,7 +68,6 @@ pub(super) fn options(
         [] => vec![8, 64],
         threads => threads.to_vec(),
     };
-    ensure!(args.noise_max > 0.0, "--noise-max must be more than 0");
     let threads_max = threads.iter().copied().max().unwrap_or(1);
     let (block, guard) =
         if args.side_by_side { spans_side_by_side(threads_max) } else { spans(threads_max) };
@@ -101,12 +103,19 @@ pub(super) fn options(
             deadline: if args.quick { Some(QUICK) } else { args.max_time },
         },
         side_by_side,
-        noise_max: args.noise_max / 100.0,
+        noise_max: noise_max(args)?.unwrap_or(NOISE_MAX),
         tables: (args.tables, args.rows),
         prepared: args.prepared,
         directory: args.directory.clone().unwrap_or_else(std::env::temp_dir),
         switch_off_audit: args.switch_off_audit,
     })
+}
+
+/// The widest A/A interval of the command line, as a share.
+pub(super) fn noise_max(args: &BenchArgs) -> anyhow::Result<Option<f64>> {
+    let good = |percent: f64| percent.is_finite() && percent > 0.0;
+    ensure!(args.noise_max.is_none_or(good), "--noise-max must be more than 0");
+    Ok(args.noise_max.map(|percent| percent / 100.0))
 }
 
 fn chosen_methods(args: &BenchArgs, methods: &Methods) -> anyhow::Result<Vec<Method>> {
