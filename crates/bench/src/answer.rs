@@ -20,7 +20,7 @@ pub use words::Phrase;
 /// The method that the answer is about, if it was measured.
 const SUBJECT: &str = "tacho";
 
-/// What one figure of a method says under a load.
+/// An answer about one figure of a method under a load.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Answer {
     /// The load.

@@ -374,6 +374,10 @@ pub const PAGES: &[Facts] = &[
                 "tacho bench --socket /run/mysqld/mysqld.sock --user root",
                 "Measure on a server that runs",
             ),
+            (
+                "tacho bench --results tacho-bench.jsonl --noise-max 20",
+                "Judge the blocks of an earlier run by another limit of noise",
+            ),
         ],
         files: &[
             &[("tacho-bench.jsonl, tacho-bench.html", "The results and the report.")],

@@ -16,12 +16,10 @@ function table([names, ...rows]) {
       { "data-name": names[index], ...(content === "" ? { class: "empty" } : {}) },
       ...[content].flat(),
     );
-  return element(
-    "table",
-    {},
-    element("thead", {}, element("tr", {}, ...names.map((name) => element("th", {}, name)))),
-    element("tbody", {}, ...rows.map((cells) => element("tr", {}, ...cells.map(cell)))),
-  );
+  const head = element("tr", {}, ...names.map((name) => element("th", {}, name)));
+  const body = rows.map((cells) => element("tr", {}, ...cells.map(cell)));
+  const whole = element("table", {}, element("thead", {}, head), element("tbody", {}, ...body));
+  return element("div", { class: "scroll" }, whole);
 }
 
 const small = (text) => element("small", {}, text);
