@@ -105,12 +105,27 @@ fn one(sentence: &Sentence) -> String {
     html.push_str("</h2>\n");
     for (class, text) in [("second", second), ("advice", advice)] {
         if let Some(text) = text {
-            html.push_str(&format!("<p class=\"{class}\">{}</p>\n", escape(text)));
+            html.push_str(&format!("<p class=\"{class}\">{}</p>\n", unbroken(text)));
         }
     }
     html.push_str(&format!("<p class=\"basis\">{}, {}</p>\n", escape(load), escape(basis)));
     html.push_str("</section>\n");
     html
+}
+
+/// A text as HTML in which a line ends neither in an option nor before a percent sign.
+fn unbroken(text: &str) -> String {
+    let text = escape(text).replace(" %", "\u{a0}%");
+    let mut html = String::new();
+    let mut rest = &*text;
+    while let Some(at) = rest.find("--") {
+        let is_name = |c: char| c.is_ascii_lowercase() || c == '-';
+        let length = rest[at..].find(|c| !is_name(c)).unwrap_or(rest.len() - at);
+        let (before, option) = rest[..at + length].split_at(at);
+        html.push_str(&format!("{before}<code>{option}</code>"));
+        rest = &rest[at + length..];
+    }
+    html + rest
 }
 
 /// A text as HTML.
@@ -148,6 +163,13 @@ mod tests {
         for fetching in ["src=", "href=", "@import", "url(", "fetch(", "XMLHttpRequest"] {
             assert!(!page.contains(fetching), "{fetching}");
         }
+    }
+
+    #[test]
+    fn options_and_percentages_stay_in_one_line() {
+        let html = "limit is 10\u{a0}% (<code>--noise-max</code>). Use <code>--pairs</code> 40";
+        assert_eq!(unbroken("limit is 10 % (--noise-max). Use --pairs 40"), html);
+        assert_eq!(unbroken("a < b, --end"), "a &lt; b, <code>--end</code>");
     }
 
     #[test]

@@ -64,4 +64,10 @@ const section = (title, text, ...children) =>
   );
 
 const cssOf = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-const colorOf = (name) => cssOf(`--c${Math.max(0, methodNames.indexOf(name)) % 10}`);
+
+// The server without an audit is grey, Tachograph has the accent; the others have what is left.
+const others = methodNames.filter((name) => ![baseline, AGAIN, "tacho"].includes(name));
+function colorOf(name) {
+  const fixed = { [baseline]: "--c0", [AGAIN]: "--again", tacho: "--accent" };
+  return cssOf(fixed[name] ?? `--c${(others.indexOf(name) % 8) + 1}`);
+}

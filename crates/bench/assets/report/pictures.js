@@ -97,17 +97,19 @@ function panel(figure, found) {
 
 function picture(workload) {
   const mine = answers.filter((answer) => answer.workload === workload);
-  const panels = Object.keys(ASPECTS)
-    .map((figure) => [figure, mine.filter((answer) => answer.figure === figure)])
-    .filter(([, found]) => found.length)
-    .map(([figure, found]) => panel(figure, found));
-  if (!panels.length) return null;
-  const others = baseline === "none" ? "the server without an audit" : titleOf(baseline);
-  const text =
-    `Compared with ${others}. A dot is the estimate, the line its 95 % interval; a hollow dot is ` +
-    "no finding, only a bound. Grey is the server compared with itself: a cost inside it has not " +
-    "been measured.";
-  return section(workload, text, ...panels);
+  // The figure that answers for the run comes first.
+  const panels = [...new Set(mine.map((answer) => answer.figure))].map((figure) =>
+    panel(
+      figure,
+      mine.filter((answer) => answer.figure === figure),
+    ),
+  );
+  const other = baseline === "none" ? "the server without an audit" : titleOf(baseline);
+  const isDrawn = mine.some((answer) => answer.cost != null);
+  const marks =
+    " A dot is the estimate, the line its 95 % interval; a hollow dot is no finding, only a bound." +
+    " Grey is the server compared with itself: a cost inside it has not been measured.";
+  return section(workload, `Compared with ${other}.${isDrawn ? marks : ""}`, ...panels);
 }
 
 const pictures = () => [...new Set(answers.map((answer) => answer.workload))].map(picture);
