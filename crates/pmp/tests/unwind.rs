@@ -174,7 +174,13 @@ fn code_of_the_kernel_in_user_space_has_a_name() {
     });
     for entry in profile.entries.iter().filter(|entry| entry.thread == "clock") {
         let stack = own_functions(&profile, &entry.stack);
-        assert!(stack == ["ask_the_time", "clock_thread"] || stack == ["arrive", "clock_thread"]);
+        let expected: [&[&str]; 3] = [
+            &["ask_the_time", "clock_thread"],
+            &["arrive", "clock_thread"],
+            // On a busy machine it may wait for a CPU for longer than a stop may take.
+            &["[not stopped]"],
+        ];
+        assert!(expected.iter().any(|names| stack == *names), "{stack:?}");
     }
 }
 
