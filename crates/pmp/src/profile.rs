@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::modules::Frame;
 use crate::state::State;
+use crate::turns::Scheduled;
 
 /// Version of the JSON form.
 pub const VERSION: u32 = 1;
@@ -29,6 +30,9 @@ pub struct Profile {
     pub duration_ms: u64,
     /// Largest number of threads at once.
     pub threads_max: u64,
+    /// What the kernel counted for these threads in this time; zeros if it does not.
+    #[serde(default)]
+    pub scheduled: Scheduled,
     /// Cost of stopping threads.
     pub stops: Stops,
     /// Cost of sampling.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::time::Duration;
 
+use crate::averages::{self, Averages, what};
 use crate::profile::{Entry, Profile, Times};
 use crate::state::State;
 use crate::verdict::{Finding, NOTABLE_PERCENT};
@@ -69,32 +70,20 @@ fn write_states(
     for entry in profile.seen(with_idle) {
         *by_state.entry(entry.state).or_default() += entry.count;
     }
-    writeln!(out)?;
+    let averages = Averages::of(profile);
+    writeln!(out, "\n{}", averages.sentence())?;
+    if let Some(counted) = averages::counted(profile) {
+        writeln!(out, "{}", averages::counted_sentence(counted))?;
+    }
+    writeln!(out, "\n   share  threads  state")?;
     for state in State::ALL {
         if let Some(count) = by_state.get(&state) {
-            writeln!(
-                out,
-                "{:>6.1} %  {:<10} {}",
-                percent(*count, total),
-                state.name(),
-                what(state)
-            )?;
+            let (share, threads) = (percent(*count, total), averages.threads(*count));
+            let name = state.name();
+            writeln!(out, "{share:>6.1} %  {threads:>7.1}  {name:<9}  {}", what(state))?;
         }
     }
     Ok(())
-}
-
-fn what(state: State) -> &'static str {
-    match state {
-        State::Running => "computing, or ready to",
-        State::Lock => "waiting for a mutex",
-        State::Condition => "waiting for a condition, a read-write lock, a semaphore",
-        State::Disk => "waiting for the disk",
-        State::Network => "waiting for the network or a pipe",
-        State::Sleep => "waiting for a time to pass",
-        State::Memory => "waiting for a page of memory",
-        State::Other => "waiting in another system call",
-    }
 }
 
 fn write_findings(out: &mut String, findings: &[Finding]) -> std::fmt::Result {
@@ -157,6 +146,13 @@ fn write_stacks(out: &mut String, profile: &Profile, show: Show, total: u64) -> 
 }
 
 /// The cost for the server, and for this command.
+pub fn cost(profile: &Profile) -> String {
+    let mut text = String::new();
+    // Writing to a string cannot fail.
+    let _ = write_cost(&mut text, profile);
+    text
+}
+
 fn write_cost(out: &mut String, profile: &Profile) -> std::fmt::Result {
     let stops = &profile.stops;
     let count = stops.held.count() as u64;

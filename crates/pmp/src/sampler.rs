@@ -20,8 +20,9 @@ use crate::modules::{Frame, Modules};
 use crate::processlist::SqlStates;
 use crate::profile::{EntryId, Profile};
 use crate::state::State;
-use crate::stop::{self, StopError};
+use crate::stop::{self, Snapshot, StopError};
 use crate::task::{Place, Ran, Tasks, Tid};
+use crate::turns::Turns;
 use crate::unwind::{End, Registers, Trace, Unwinder};
 use crate::verdict::Patterns;
 
@@ -62,6 +63,8 @@ pub struct Sampler<'a> {
     /// By address: the function's number in the profile.
     frames: HashMap<u64, usize>,
     threads: HashMap<Tid, Known>,
+    /// When the previous round began.
+    round_began: Option<Instant>,
     profile: Profile,
 }
 
@@ -74,12 +77,30 @@ struct Known {
     kernel: Option<String>,
     /// How much of its stack to copy.
     copy_bytes: usize,
+    /// How it got its CPU.
+    turns: Turns,
 }
+
+/// A thread that has to be stopped.
+#[derive(Clone, Debug)]
+struct Wanted {
+    tid: Tid,
+    name: String,
+    /// Whether it was on a CPU or ready for one. By the time it stops that may have changed: on a
+    /// busy machine it must first get a CPU to stop.
+    had_work: bool,
+}
+
+/// Stands for the stack of a thread that did not stop in time.
+const NOT_STOPPED: &str = "[not stopped]";
+
+/// Stands for the stack of a thread that had work, and none any more when it stopped.
+const ASLEEP_BEFORE: &str = "[asleep before it stopped]";
 
 /// The result of sampling without stopping.
 enum Look {
     Seen(EntryId),
-    NeedsStop(String),
+    NeedsStop(Wanted),
     Gone,
 }
 
@@ -106,6 +127,7 @@ impl<'a> Sampler<'a> {
             saw_unknown_code: false,
             frames: HashMap::new(),
             threads: HashMap::new(),
+            round_began: None,
             profile: Profile::new(pid, program),
         })
     }
@@ -175,23 +197,25 @@ impl<'a> Sampler<'a> {
         self.threads.retain(|tid, _| alive.contains(tid));
         self.profile.rounds += 1;
         self.profile.threads_max = self.profile.threads_max.max(tids.len() as u64);
+        let now = Instant::now();
+        let elapsed = self.round_began.replace(now).map(|began| now - began);
         let mut to_stop = Vec::new();
         // The session that reads the process list is not of interest.
         for tid in tids.into_iter().filter(|tid| Some(*tid) != sql_states.own) {
-            match self.look(tid, self.policy)? {
+            match self.first_look(tid, elapsed)? {
                 Look::Seen(entry) => {
                     self.profile.stops.samples_without += 1;
                     self.count(tid, entry, sql_states);
                 }
-                Look::NeedsStop(name) => to_stop.push((tid, name)),
+                Look::NeedsStop(wanted) => to_stop.push(wanted),
                 Look::Gone => {}
             }
         }
         if self.policy == StopPolicy::Never {
-            for (tid, name) in to_stop {
-                let entry = self.entry_of_text("[running]", State::Running, &name);
+            for thread in to_stop {
+                let entry = self.entry_without_stack(&thread);
                 self.profile.stops.samples_without += 1;
-                self.count(tid, entry, sql_states);
+                self.count(thread.tid, entry, sql_states);
             }
         } else {
             self.stop(to_stop, sql_states)?;
@@ -219,28 +243,61 @@ impl<'a> Sampler<'a> {
         Ok(true)
     }
 
-    /// Samples one thread without stopping it.
-    fn look(&mut self, tid: Tid, policy: StopPolicy) -> io::Result<Look> {
-        let result = self.try_look(tid, policy);
-        match result {
+    /// Samples one thread without stopping it, the first time in a round.
+    fn first_look(&mut self, tid: Tid, elapsed: Option<Duration>) -> io::Result<Look> {
+        let ran = match self.tasks.ran(tid) {
+            Ok(ran) => ran,
+            Err(error) if is_gone(&error) => return Ok(Look::Gone),
+            Err(error) => return Err(error),
+        };
+        match elapsed {
+            None => self.known(tid).turns = Turns::since(ran),
+            Some(elapsed) => {
+                let mut sum = self.profile.scheduled;
+                self.known(tid).turns.advance(ran, elapsed, &mut sum);
+                self.profile.scheduled = sum;
+            }
+        }
+        self.look(tid, ran, self.policy)
+    }
+
+    /// Samples a thread that did not stop. If it had no work before, its stack can be read now.
+    fn second_look(&mut self, thread: &Wanted) -> io::Result<Look> {
+        if thread.had_work {
+            return Ok(Look::NeedsStop(thread.clone()));
+        }
+        match self.tasks.ran(thread.tid) {
+            Ok(ran) => self.look(thread.tid, ran, StopPolicy::Never),
+            Err(error) if is_gone(&error) => Ok(Look::Gone),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Samples one thread without stopping it. `ran` is its count before.
+    fn look(&mut self, tid: Tid, ran: Ran, policy: StopPolicy) -> io::Result<Look> {
+        match self.try_look(tid, ran, policy) {
             Err(error) if is_gone(&error) => Ok(Look::Gone),
             result => result,
         }
     }
 
-    fn try_look(&mut self, tid: Tid, policy: StopPolicy) -> io::Result<Look> {
-        let mut before = self.tasks.ran(tid)?;
+    fn try_look(&mut self, tid: Tid, ran: Ran, policy: StopPolicy) -> io::Result<Look> {
+        let mut before = ran;
         if policy == StopPolicy::Always {
-            return Ok(Look::NeedsStop(self.tasks.stat(tid)?.name));
+            let has_work = self.tasks.place(tid)? == Place::Running;
+            return self.needs_stop(tid, has_work);
         }
         if let Some(Known { seen: Some((ran, entry)), .. }) = self.threads.get(&tid)
             && *ran == before
         {
             return Ok(Look::Seen(*entry));
         }
-        for _ in 0..ATTEMPTS_MAX {
+        for attempt in 0..ATTEMPTS_MAX {
             let place = self.tasks.place(tid)?;
-            let Place::Blocked { sp, pc, .. } = place else { break };
+            let Place::Blocked { sp, pc, .. } = place else {
+                // Later, it was asleep when the round came to it.
+                return self.needs_stop(tid, attempt == 0);
+            };
             let stat = self.tasks.stat(tid)?;
             let kernel = if stat.state == 'D' { self.tasks.wait_channel(tid)? } else { None };
             let mut stack = Stack::as_needed(self.tasks.pid());
@@ -252,7 +309,7 @@ impl<'a> Sampler<'a> {
                 continue;
             }
             if trace.end == End::UnknownRegister && policy == StopPolicy::Needed {
-                return Ok(Look::NeedsStop(stat.name));
+                return self.needs_stop(tid, false);
             }
             let state = match place {
                 Place::Blocked { syscall: libc::SYS_restart_syscall, .. } => None,
@@ -264,52 +321,69 @@ impl<'a> Sampler<'a> {
             known.kernel = kernel;
             return Ok(Look::Seen(entry));
         }
-        Ok(Look::NeedsStop(self.tasks.stat(tid)?.name))
+        self.needs_stop(tid, false)
     }
 
-    fn stop(&mut self, threads: Vec<(Tid, String)>, sql_states: &SqlStates) -> io::Result<()> {
+    fn needs_stop(&self, tid: Tid, had_work: bool) -> io::Result<Look> {
+        let name = self.tasks.stat(tid)?.name;
+        Ok(Look::NeedsStop(Wanted { tid, name, had_work }))
+    }
+
+    /// The state of a thread in `R`.
+    fn state_of_work(&mut self, tid: Tid, is_just_woken: bool) -> State {
+        self.known(tid).turns.state(is_just_woken)
+    }
+
+    fn stop(&mut self, threads: Vec<Wanted>, sql_states: &SqlStates) -> io::Result<()> {
         let wanted: Vec<_> =
-            threads.iter().map(|(tid, _)| (*tid, self.known(*tid).copy_bytes)).collect();
+            threads.iter().map(|it| (it.tid, self.known(it.tid).copy_bytes)).collect();
         let results = stop::snapshots(self.tasks.pid(), &wanted);
-        for ((tid, name), result) in threads.into_iter().zip(results) {
+        for (thread, result) in threads.into_iter().zip(results) {
             let entry = match result {
-                Ok(mut snapshot) => {
-                    self.known(tid).kernel = None;
-                    self.profile.stops.held.add(snapshot.held);
-                    self.profile.stops.held_max.add(snapshot.held_max);
-                    let registers = snapshot.registers;
-                    let trace = self.unwinder.trace(&self.modules, registers, &mut snapshot.stack);
-                    if trace.end == End::NoMemory {
-                        let known = self.known(tid);
-                        known.copy_bytes = (known.copy_bytes * 2).min(STACK_BYTES_MAX);
-                    }
-                    let state = match snapshot.waited_in {
-                        Some((libc::SYS_restart_syscall, _)) => None,
-                        Some((call, argument)) => Some(State::of_syscall(call, argument, 'S')),
-                        None => Some(State::Running),
-                    };
-                    self.entry_of_trace(&trace, state, &name)
-                }
+                Ok(snapshot) => self.entry_of_snapshot(&thread, snapshot),
                 Err(StopError::Gone) => continue,
                 Err(StopError::NotInTime) => {
                     self.profile.stops.given_up += 1;
-                    // By now it may sleep.
-                    match self.look(tid, StopPolicy::Never)? {
+                    match self.second_look(&thread)? {
                         Look::Seen(entry) => entry,
                         Look::NeedsStop(_) => {
-                            self.entry_of_text("[not stopped]", State::Running, &name)
+                            let state = self.state_of_work(thread.tid, false);
+                            self.entry_of_text(NOT_STOPPED, state, &thread.name)
                         }
                         Look::Gone => continue,
                     }
                 }
                 Err(StopError::Refused(_)) => {
                     self.profile.stops.refused += 1;
-                    self.entry_of_text("[running]", State::Running, &name)
+                    self.entry_without_stack(&thread)
                 }
             };
-            self.count(tid, entry, sql_states);
+            self.count(thread.tid, entry, sql_states);
         }
         Ok(())
+    }
+
+    fn entry_of_snapshot(&mut self, thread: &Wanted, mut snapshot: Snapshot) -> EntryId {
+        self.known(thread.tid).kernel = None;
+        self.profile.stops.held.add(snapshot.held);
+        self.profile.stops.held_max.add(snapshot.held_max);
+        if thread.had_work && snapshot.is_asleep {
+            let state = self.state_of_work(thread.tid, false);
+            // Its stack is that of another moment, in which it had nothing to do.
+            return self.entry_of_text(ASLEEP_BEFORE, state, &thread.name);
+        }
+        let registers = snapshot.registers;
+        let trace = self.unwinder.trace(&self.modules, registers, &mut snapshot.stack);
+        if trace.end == End::NoMemory {
+            let known = self.known(thread.tid);
+            known.copy_bytes = (known.copy_bytes * 2).min(STACK_BYTES_MAX);
+        }
+        let state = match snapshot.waited_in {
+            Some((libc::SYS_restart_syscall, _)) => None,
+            Some((call, argument)) => Some(State::of_syscall(call, argument, 'S')),
+            None => Some(self.state_of_work(thread.tid, State::only_waits(snapshot.call))),
+        };
+        self.entry_of_trace(&trace, state, &thread.name)
     }
 
     fn known(&mut self, tid: Tid) -> &mut Known {
@@ -317,6 +391,7 @@ impl<'a> Sampler<'a> {
             seen: None,
             kernel: None,
             copy_bytes: COPY_BYTES,
+            turns: Turns::default(),
         })
     }
 
@@ -355,6 +430,12 @@ impl<'a> Sampler<'a> {
         let names = stack.iter().map(|number| frames[*number].function.as_str());
         let state = state.unwrap_or_else(|| State::of_functions(names));
         self.entry(stack, state, thread)
+    }
+
+    /// For a thread that is not stopped.
+    fn entry_without_stack(&mut self, thread: &Wanted) -> EntryId {
+        let state = self.state_of_work(thread.tid, false);
+        self.entry_of_text(&format!("[{}]", state.name()), state, &thread.name)
     }
 
     fn entry_of_text(&mut self, text: &str, state: State, thread: &str) -> EntryId {

@@ -8,8 +8,10 @@ use crate::task::Place;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
-    /// Computes, or is ready to.
+    /// Computes. (If the kernel does not count: or is ready to.)
     Running,
+    /// Has work, and waits for a CPU: see `turns.rs`.
+    Runnable,
     /// Waits for a mutex, or another plain futex.
     Lock,
     /// Waits for a condition variable, a read-write lock, a semaphore: futexes with a bit set.
@@ -28,8 +30,9 @@ pub enum State {
 
 impl State {
     /// All states, in their order of display.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Running,
+        Self::Runnable,
         Self::Lock,
         Self::Condition,
         Self::Disk,
@@ -43,6 +46,7 @@ impl State {
     pub fn name(self) -> &'static str {
         match self {
             Self::Running => "running",
+            Self::Runnable => "runnable",
             Self::Lock => "lock",
             Self::Condition => "condition",
             Self::Disk => "disk",
@@ -121,6 +125,15 @@ impl State {
             libc::SYS_read | libc::SYS_readv | libc::SYS_write | libc::SYS_writev => Self::Network,
             _ => Self::Other,
         }
+    }
+}
+
+impl State {
+    /// Whether this system call does nothing but wait: a thread that has work and is in it has just
+    /// been woken.
+    pub fn only_waits(syscall: i64) -> bool {
+        matches!(syscall, libc::SYS_nanosleep | libc::SYS_clock_nanosleep)
+            || is_network_idle(syscall)
     }
 }
 

@@ -37,6 +37,10 @@ pub struct Snapshot {
     pub stack: Stack,
     /// System call in which it was, and would have waited, with its second argument.
     pub waited_in: Option<(i64, u64)>,
+    /// System call in which it was, or from which it returned; negative: none.
+    pub call: i64,
+    /// Whether it slept in that call: the stop woke it.
+    pub is_asleep: bool,
     /// From the moment it was observed as stopped until it was released.
     pub held: Duration,
     /// From the request until it was released. For a part of this time it runs, or waits for a CPU,
@@ -172,6 +176,8 @@ fn snapshot(pid: Tid, tid: Tid, bytes: usize) -> Result<Snapshot, StopError> {
     let stack = stack.map_err(|_| StopError::Gone)?;
     Ok(Snapshot {
         waited_in: waited_in(&registers),
+        call: registers.orig_rax as i64,
+        is_asleep: is_asleep(&registers),
         registers: in_dwarf_order(&registers),
         stack,
         held: released - seen,
@@ -214,15 +220,19 @@ fn wait_for_stop(tid: Pid) -> Result<Stopped, StopError> {
 /// The kernel's codes for "start this call again", which user space never sees.
 const RESTART_CODES: [i64; 4] = [-512, -513, -514, -516];
 
+/// Whether the stop interrupted a wait in a system call.
+fn is_asleep(registers: &libc::user_regs_struct) -> bool {
+    registers.orig_rax as i64 >= 0 && RESTART_CODES.contains(&(registers.rax as i64))
+}
+
 fn waited_in(registers: &libc::user_regs_struct) -> Option<(i64, u64)> {
-    let result = registers.rax as i64;
     let call = registers.orig_rax as i64;
     let argument = registers.rsi;
     // Woken, but not yet back: on a busy machine that is most of a wait for a lock.
     let command = argument as i32 & libc::FUTEX_CMD_MASK;
     let woken = call == libc::SYS_futex
         && matches!(command, libc::FUTEX_WAIT | libc::FUTEX_WAIT_BITSET | libc::FUTEX_LOCK_PI);
-    (call >= 0 && (woken || RESTART_CODES.contains(&result))).then_some((call, argument))
+    (call >= 0 && (woken || is_asleep(registers))).then_some((call, argument))
 }
 
 fn in_dwarf_order(registers: &libc::user_regs_struct) -> Registers {

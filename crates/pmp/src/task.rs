@@ -18,10 +18,14 @@ pub struct Tasks {
 
 /// How often and how long a thread ran. A sleeping thread whose numbers have not changed has not
 /// run in between: its stack is unchanged.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ran {
-    run_ns: u64,
-    turns: u64,
+    /// Time on a CPU.
+    pub run_ns: u64,
+    /// Time of waiting for a CPU with something to do.
+    pub wait_ns: u64,
+    /// How often it got a CPU.
+    pub turns: u64,
 }
 
 /// The location of a thread, as the kernel reports it without stopping it.
@@ -84,13 +88,13 @@ impl Tasks {
     pub fn ran(&self, tid: Tid) -> io::Result<Ran> {
         let text = self.read(tid, "schedstat")?;
         let ran = parse_ran(&text).ok_or_else(|| unexpected("schedstat", &text))?;
-        if ran != (Ran { run_ns: 0, turns: 0 }) {
+        if ran != Ran::default() {
             return Ok(ran);
         }
         // A kernel without the counters (CONFIG_SCHED_INFO) shows zeros.
         let text = self.read(tid, "status")?;
         let turns = parse_switches(&text).ok_or_else(|| unexpected("status", &text))?;
-        Ok(Ran { run_ns: 0, turns })
+        Ok(Ran { turns, ..Ran::default() })
     }
 
     /// The location of a thread.
@@ -144,8 +148,9 @@ fn unexpected(file: &str, text: &str) -> io::Error {
 fn parse_ran(text: &str) -> Option<Ran> {
     let mut words = text.split_ascii_whitespace();
     let run_ns = words.next()?.parse().ok()?;
-    let turns = words.nth(1)?.parse().ok()?;
-    Some(Ran { run_ns, turns })
+    let wait_ns = words.next()?.parse().ok()?;
+    let turns = words.next()?.parse().ok()?;
+    Some(Ran { run_ns, wait_ns, turns })
 }
 
 /// How often a thread left a CPU.
@@ -187,7 +192,8 @@ mod tests {
 
     #[test]
     fn reads_the_kernels_lines() {
-        assert_eq!(parse_ran("19226 17 5\n"), Some(Ran { run_ns: 19226, turns: 5 }));
+        let ran = Ran { run_ns: 19226, wait_ns: 17, turns: 5 };
+        assert_eq!(parse_ran("19226 17 5\n"), Some(ran));
         let status = "Name:\tx\nvoluntary_ctxt_switches:\t150\nnonvoluntary_ctxt_switches:\t5\n";
         assert_eq!(parse_switches(status), Some(155));
         assert_eq!(parse_place("running\n"), Some(Place::Running));

@@ -36,6 +36,11 @@ pub struct Finding {
 }
 
 impl Finding {
+    /// The state of most threads at its location.
+    pub fn main_state(&self) -> Option<State> {
+        self.states.iter().max_by_key(|(_, samples)| **samples).map(|(state, _)| *state)
+    }
+
     fn new(pattern: &Pattern) -> Self {
         Self {
             name: pattern.name.clone(),

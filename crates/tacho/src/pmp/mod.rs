@@ -21,7 +21,7 @@ use tacho_pmp::profile::Profile;
 use tacho_pmp::report::Show;
 use tacho_pmp::sampler::{Sampler, StopPolicy};
 use tacho_pmp::verdict::{BUILT_IN, Finding, Patterns, PatternsError};
-use tacho_pmp::{flame, html, pt_pmp, report};
+use tacho_pmp::{flame, page, pt_pmp, report};
 
 use crate::say;
 use args::{Format, PmpArgs, PmpCommand, Stop, Threads};
@@ -265,14 +265,12 @@ fn write_files(
     let shown = Show { with_idle, verdict: true, stacks: usize::MAX };
     write(SUMMARY, report::text(profile, findings, shown).as_bytes())?;
     let folded = folded::fold(profile, with_idle, Root::State);
-    let mut flame = Vec::new();
     // No picture without samples.
     if !folded.is_empty() {
         let title = format!("{}, process {}", profile.program, profile.pid);
-        flame = flame::svg(&title, &folded)?;
-        write(FLAME, &flame)?;
+        write(FLAME, &flame::svg(&title, &folded)?)?;
     }
-    write(REPORT, html::page(profile, findings, &flame, with_idle).as_bytes())
+    write(REPORT, page::page(profile, findings, with_idle).as_bytes())
 }
 
 fn json(profile: &Profile, findings: &[Finding]) -> Result<Vec<u8>, PmpError> {

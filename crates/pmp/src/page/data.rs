@@ -1,0 +1,42 @@
+//! The stacks for the script of the page.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use crate::averages::label;
+use crate::profile::Profile;
+use crate::state::State;
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Data<'a> {
+    rounds: u64,
+    with_idle: bool,
+    states: [&'static str; State::ALL.len()],
+    labels: BTreeMap<&'static str, &'static str>,
+    /// Function and file.
+    frames: Vec<(&'a str, &'a str)>,
+    /// Number of the state, whether it waits for work, samples, frames from the outermost.
+    stacks: Vec<(usize, u8, u64, Vec<usize>)>,
+}
+
+/// As JSON that may be inside an element `script`.
+pub(super) fn json(profile: &Profile, with_idle: bool) -> String {
+    let number = |state: State| State::ALL.iter().position(|it| *it == state).unwrap_or_default();
+    let stacks = profile.seen(true).map(|entry| {
+        let frames = entry.stack.iter().rev().copied().collect();
+        (number(entry.state), u8::from(entry.idle), entry.count, frames)
+    });
+    let labels = State::ALL.iter().map(|state| (state.name(), label(*state)));
+    let data = Data {
+        rounds: profile.rounds.max(1),
+        with_idle,
+        states: State::ALL.map(State::name),
+        labels: labels.chain([("idle", "waiting for work")]).collect(),
+        frames: profile.frames.iter().map(|it| (&*it.function, &*it.module)).collect(),
+        stacks: stacks.collect(),
+    };
+    // Numbers and texts always have a JSON form. `<` could begin `</script>` or `<!--`.
+    serde_json::to_string(&data).unwrap_or_default().replace('<', "\\u003c")
+}
