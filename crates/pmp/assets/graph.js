@@ -1,5 +1,4 @@
 // Draws the tree and answers mouse and keyboard.
-const profile = JSON.parse(document.getElementById("profile").textContent);
 const [graph, details, search, matches, reset, idle] =
   ["graph", "details", "search", "matches", "reset", "idle"].map((id) => document.getElementById(id));
 const ROW_PIXELS = 22;
@@ -46,6 +45,7 @@ const place = (node, left, share, width) => {
 
 const draw = () => {
   const width = graph.clientWidth || 1;
+  const hadFocus = graph.contains(document.activeElement);
   drawnWidth = width;
   graph.replaceChildren();
   nodes = new Map();
@@ -72,7 +72,11 @@ const draw = () => {
   graph.style.height = `${rows * ROW_PIXELS}px`;
   graph.classList.toggle("searching", search.value.trim() !== "");
   reset.hidden = zoomed === root;
-  (elements.get(focused) ?? elements.get(zoomed)).tabIndex = 0;
+  const current = elements.get(focused) ?? elements.get(zoomed);
+  current.tabIndex = 0;
+  if (hadFocus) {
+    current.focus({ preventScroll: true });
+  }
 };
 
 const sharesOf = (node) => {
@@ -109,7 +113,7 @@ const find = () => {
 };
 
 const rebuild = () => {
-  root = treeOf(profile, idle.checked);
+  root = treeOf(idle.checked);
   zoomed = root;
   focused = root;
   document.querySelector(".bar")?.parentElement.classList.toggle("with-idle", idle.checked);

@@ -26,6 +26,7 @@ const back = () => {
 
 const nextHit = () => {
   const hits = [...elements.keys()].filter((node) => found.hits.has(node));
+  hits.sort((a, b) => b.count - a.count);
   if (hits.length > 0) {
     focus(hits[(hits.indexOf(focused) + 1) % hits.length]);
   }

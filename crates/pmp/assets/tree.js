@@ -1,6 +1,8 @@
+const profile = JSON.parse(document.getElementById("profile").textContent);
+
 // The tree of the stacks: all, then a state, then functions from the outermost to the innermost.
 // `profile.stacks` has [state, idle, samples, frames].
-const treeOf = (profile, withIdle) => {
+const treeOf = (withIdle) => {
   const node = (name, parent, state) => ({
     name, parent, state, file: "", count: 0, children: new Map(), row: parent ? parent.row + 1 : 0,
   });
@@ -30,9 +32,16 @@ const treeOf = (profile, withIdle) => {
   return root;
 };
 
-// The largest first: what matters is at the left.
-const childrenOf = (node) =>
-  [...node.children.values()].sort((a, b) => b.count - a.count || (a.name < b.name ? -1 : 1));
+// States in the order of the bar; of functions the largest first, so that what matters is at the
+// left.
+const childrenOf = (node) => {
+  const children = [...node.children.values()];
+  if (node.parent === null) {
+    const position = (state) => [...profile.states, "idle"].indexOf(state);
+    return children.sort((a, b) => position(a.state) - position(b.state));
+  }
+  return children.sort((a, b) => b.count - a.count || (a.name < b.name ? -1 : 1));
+};
 
 const isIn = (node, ancestor) => {
   for (let at = node; at; at = at.parent) {

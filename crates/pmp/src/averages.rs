@@ -107,21 +107,6 @@ fn waited(state: State) -> &'static str {
     }
 }
 
-/// A state as a heading.
-pub fn label(state: State) -> &'static str {
-    match state {
-        State::Running => "running",
-        State::Runnable => "waiting for a processor",
-        State::Lock => "waiting for a lock",
-        State::Condition => "waiting for a condition",
-        State::Disk => "waiting for the disk",
-        State::Network => "waiting for the network",
-        State::Sleep => "waiting for a time",
-        State::Memory => "waiting for memory",
-        State::Other => "waiting otherwise",
-    }
-}
-
 /// What the threads of a state do.
 pub fn what(state: State) -> &'static str {
     match state {

@@ -4,6 +4,7 @@
 mod fixture_program;
 
 use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
 
 use fixture_program::Fixture;
 use tacho_pmp::processlist::SqlStates;
@@ -12,9 +13,8 @@ use tacho_pmp::sampler::{Sampler, StopPolicy};
 use tacho_pmp::state::State;
 use tacho_pmp::verdict::Patterns;
 
-/// Rounds in which each thread must be sampled as expected; each round copies twice as much of a
-/// stack that was cut off. More than necessary: a thread may be between two waits.
-const ROUNDS_MAX: usize = 2000;
+/// For a test that has failed: on a busy machine each step may take long.
+const TIME_MAX: Duration = Duration::from_secs(600);
 
 /// The whole stack of a thread that sleeps, innermost first, below the function that sleeps.
 fn asleep(name: &str) -> Vec<String> {
@@ -33,6 +33,8 @@ fn asleep(name: &str) -> Vec<String> {
 
 const ASLEEP: [&str; 5] = ["recursion", "deep", "frame_pointer", "small_frame", "large_frame"];
 
+const IN_HANDLER: [&str; 4] = ["rest", "handler", "interrupted", "in_handler"];
+
 /// Functions of a thread without those of the C library, which need not have names.
 fn own_functions(profile: &Profile, stack: &[usize]) -> Vec<String> {
     let frames = stack.iter().map(|number| &profile.frames[*number]);
@@ -47,12 +49,13 @@ fn sample(
 ) -> Profile {
     let patterns = Patterns::built_in().expect("patterns");
     let mut sampler = Sampler::new(fixture.pid(), "threads", policy, &patterns).expect("a sampler");
-    for _ in 0..ROUNDS_MAX {
+    let begin = Instant::now();
+    while begin.elapsed() < TIME_MAX {
         assert!(sampler.round(&SqlStates::default()).expect("a round"), "it ended");
         if is_enough(sampler.profile()) {
             return sampler.profile().clone();
         }
-        std::thread::sleep(std::time::Duration::from_millis(2));
+        std::thread::sleep(Duration::from_millis(2));
     }
     let stacks: Vec<_> = sampler
         .profile()
@@ -60,16 +63,22 @@ fn sample(
         .iter()
         .map(|entry| (entry.count, &entry.thread, own_functions(sampler.profile(), &entry.stack)))
         .collect();
-    panic!("not found in {ROUNDS_MAX} rounds; found: {stacks:#?}");
+    panic!("not found in {} rounds; found: {stacks:#?}", sampler.profile().rounds);
 }
 
-/// Waits until the condition is true. The time limit is for a test that has failed.
+/// Waits until the condition is true.
 fn until(mut is_true: impl FnMut() -> bool) {
-    let begin = std::time::Instant::now();
+    let begin = Instant::now();
     while !is_true() {
-        assert!(begin.elapsed() < std::time::Duration::from_secs(600), "it never was");
-        std::thread::sleep(std::time::Duration::from_millis(1));
+        assert!(begin.elapsed() < TIME_MAX, "it never was");
+        std::thread::sleep(Duration::from_millis(1));
     }
+}
+
+/// Whether a thread that was in `R` gave no stack: on a busy machine it may wait for a CPU longer
+/// than a stop may take, or sleep when it stops.
+fn has_no_stack(stack: &[String]) -> bool {
+    stack == ["[not stopped]"] || stack == ["[asleep before it stopped]"]
 }
 
 fn has(profile: &Profile, thread: &str, is_it: impl Fn(&[String]) -> bool) -> bool {
@@ -92,9 +101,10 @@ fn sleeping_threads_are_read_whole() {
             let is_cut_off = stack.last().is_some_and(|last| last == "[cut off]");
             let expected = asleep(&entry.thread);
             assert!(
-                stack == expected
+                // In the first samples it was not there yet.
+                expected.ends_with(&stack)
                     || is_cut_off && expected.starts_with(&stack[..stack.len() - 1])
-                    // In the first samples it was not there yet.
+                    || has_no_stack(&stack)
                     || stack.iter().any(|function| function == "arrive"),
                 "{}: {stack:?}",
                 entry.thread
@@ -111,14 +121,15 @@ fn a_thread_asleep_is_not_stopped_once_its_frames_are_known() {
     let mut stops = Vec::new();
     let profile = sample(&fixture, StopPolicy::Needed, |profile| {
         stops.push(profile.stops.held.count());
-        profile.rounds >= 20
+        // Some while it was starting, and then none any more.
+        let rounds = stops.len();
+        rounds >= 20
+            && stops[rounds - 10] == stops[rounds - 1]
             && has(profile, "frame_pointer", |stack| stack == asleep("frame_pointer"))
     });
     let state = |entry: &&Entry| entry.thread == "frame_pointer" && entry.state == State::Sleep;
     let asleep = profile.entries.iter().find(state).expect("seen asleep");
-    assert!(asleep.count > 1);
-    // Some more while it was starting.
-    assert_eq!(stops[stops.len() - 10], stops[stops.len() - 1], "{stops:?}");
+    assert!(asleep.count >= 10, "{asleep:?}");
     assert!(stops[0] < 5 && stops[stops.len() - 1] > 0, "{stops:?}");
 }
 
@@ -129,20 +140,19 @@ fn no_thread_is_stopped_if_the_policy_forbids_it() {
         profile.rounds >= 10 && has(profile, "deep", |stack| stack == asleep("deep"))
     });
     assert_eq!(profile.stops.held.count(), 0);
-    assert!(has(&profile, "leaf", |stack| stack == ["[running]"]));
+    // Whether it has a CPU depends on the load of the machine.
+    assert!(has(&profile, "leaf", |stack| stack == ["[running]"] || stack == ["[runnable]"]));
 }
 
 #[test]
 fn signal_handlers_lead_to_the_interrupted_function() {
     let fixture = Fixture::start();
-    let profile = sample(&fixture, StopPolicy::Needed, |profile| {
-        has(profile, "in_handler", |stack| stack.contains(&"handler".to_owned()))
-            && has(profile, "other_stack", |stack| stack.contains(&"other_handler".to_owned()))
+    sample(&fixture, StopPolicy::Needed, |profile| {
+        has(profile, "in_handler", |stack| stack == IN_HANDLER)
+            && has(profile, "other_stack", |stack| {
+                stack == ["rest", "other_handler", "other_stack"]
+            })
     });
-    assert!(has(&profile, "in_handler", |stack| {
-        stack == ["rest", "handler", "interrupted", "in_handler"]
-    }));
-    assert!(has(&profile, "other_stack", |stack| stack == ["rest", "other_handler", "other_stack"]));
 }
 
 #[test]
@@ -159,8 +169,10 @@ fn running_threads_are_read_whole() {
             && has(profile, "clock", |stack| stack == ["ask_the_time", "clock_thread"])
     });
     assert!(profile.stops.held.count() > 0);
-    let leaf = profile.entries.iter().find(|entry| entry.thread == "leaf").expect("seen");
-    assert_eq!(leaf.state, State::Running);
+    let spins = |entry: &&Entry| own_functions(&profile, &entry.stack)[0] == "spin";
+    for entry in profile.entries.iter().filter(spins) {
+        assert!(matches!(entry.state, State::Running | State::Runnable), "{entry:?}");
+    }
 }
 
 #[test]
@@ -174,13 +186,12 @@ fn code_of_the_kernel_in_user_space_has_a_name() {
     });
     for entry in profile.entries.iter().filter(|entry| entry.thread == "clock") {
         let stack = own_functions(&profile, &entry.stack);
-        let expected: [&[&str]; 3] = [
-            &["ask_the_time", "clock_thread"],
-            &["arrive", "clock_thread"],
-            // On a busy machine it may wait for a CPU for longer than a stop may take.
-            &["[not stopped]"],
-        ];
-        assert!(expected.iter().any(|names| stack == *names), "{stack:?}");
+        assert!(
+            ["ask_the_time", "clock_thread"].map(str::to_owned).ends_with(&stack)
+                || stack == ["arrive", "clock_thread"]
+                || has_no_stack(&stack),
+            "{stack:?}"
+        );
     }
 }
 
@@ -237,7 +248,7 @@ fn elfutils_finds_the_same() {
     let fixture = Fixture::start();
     let ours = sample(&fixture, StopPolicy::Needed, |profile| {
         ASLEEP.iter().all(|name| has(profile, name, |stack| stack == asleep(name)))
-            && has(profile, "in_handler", |stack| stack.contains(&"handler".to_owned()))
+            && has(profile, "in_handler", |stack| stack == IN_HANDLER)
     });
     let theirs = fixture.eu_stack();
     let mut compared: BTreeMap<&str, usize> = BTreeMap::new();
@@ -246,7 +257,8 @@ fn elfutils_finds_the_same() {
             .entries
             .iter()
             .filter(|entry| entry.thread == *name && entry.state == State::Sleep)
-            .max_by_key(|entry| entry.count)
+            // The first samples may be cut off.
+            .max_by_key(|entry| entry.stack.len())
             .expect("seen");
         let frames = entry.stack.iter().map(|number| &ours.frames[*number]);
         // elfutils shows no name where we show a location.

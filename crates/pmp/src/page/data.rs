@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::averages::label;
+use crate::averages::what;
 use crate::profile::Profile;
 use crate::state::State;
 
@@ -14,7 +14,7 @@ struct Data<'a> {
     rounds: u64,
     with_idle: bool,
     states: [&'static str; State::ALL.len()],
-    labels: BTreeMap<&'static str, &'static str>,
+    labels: BTreeMap<&'static str, String>,
     /// Function and file.
     frames: Vec<(&'a str, &'a str)>,
     /// Number of the state, whether it waits for work, samples, frames from the outermost.
@@ -28,12 +28,14 @@ pub(super) fn json(profile: &Profile, with_idle: bool) -> String {
         let frames = entry.stack.iter().rev().copied().collect();
         (number(entry.state), u8::from(entry.idle), entry.count, frames)
     });
-    let labels = State::ALL.iter().map(|state| (state.name(), label(*state)));
+    let labels = State::ALL
+        .iter()
+        .map(|state| (state.name(), format!("{}: {}", state.name(), what(*state))));
     let data = Data {
         rounds: profile.rounds.max(1),
         with_idle,
         states: State::ALL.map(State::name),
-        labels: labels.chain([("idle", "waiting for work")]).collect(),
+        labels: labels.chain([("idle", "idle: waiting for work".to_owned())]).collect(),
         frames: profile.frames.iter().map(|it| (&*it.function, &*it.module)).collect(),
         stacks: stacks.collect(),
     };

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use super::escape;
-use crate::averages::{self, Averages, label, number, what};
+use crate::averages::{self, Averages, number, what};
 use crate::modules::Frame;
 use crate::profile::{Entry, Profile};
 use crate::report::{percent, top};
@@ -12,13 +12,13 @@ use crate::state::State;
 use crate::verdict::{Finding, NOTABLE_PERCENT};
 
 /// Number of stacks on the page.
-const STACKS_MAX: usize = 100;
+const STACKS_MAX: usize = 30;
 
 /// Number of functions of a stack that are visible before it is opened.
 const FUNCTIONS_SHOWN: usize = 4;
 
 /// Number of places of locks on the page.
-const LOCKS_MAX: usize = 20;
+const LOCKS_MAX: usize = 10;
 
 pub(super) fn title(profile: &Profile) -> String {
     format!("Stacks of {}, process {}", escape(&profile.program), profile.pid)
@@ -94,12 +94,12 @@ pub(super) fn states(profile: &Profile, averages: &Averages, with_idle: bool) ->
     let total = profile.samples(false);
     let (mut bar, mut list) = (String::new(), String::new());
     for (state, samples) in &averages.by_state {
-        let (class, label) = (state.name(), label(*state));
+        let class = state.name();
         let average = threads(averages.threads(*samples));
         let share = percent(*samples, total);
         let _ = write!(
             bar,
-            "<span class=\"{class}\" style=\"flex-grow:{samples}\" title=\"{label}: {average}, \
+            "<span class=\"{class}\" style=\"flex-grow:{samples}\" title=\"{class}: {average}, \
              {share:.1} %\"></span>"
         );
         let _ = write!(
@@ -183,10 +183,10 @@ fn share_cells(
 ) -> String {
     let name = if is_idle { "idle" } else { state.name() };
     format!(
-        "<td class=\"share\">{:.1} %</td><td class=\"share\">{}</td>\
+        "<td class=\"share\">{:.1} %</td><td class=\"share\">{}<span class=\"unit\"> threads</span></td>\
          <td class=\"state {name}\"><span class=\"chip\"></span> {name}</td>",
         percent(samples, total),
-        threads(averages.threads(samples)),
+        number(averages.threads(samples)),
     )
 }
 
@@ -199,7 +199,11 @@ pub(super) fn stacks(profile: &Profile, averages: &Averages) -> String {
     }
     let mut html = String::new();
     if entries.len() > STACKS_MAX {
-        let _ = write!(html, "<p>The {STACKS_MAX} most frequent of {}.</p>", entries.len());
+        let _ = write!(
+            html,
+            "<p>The {STACKS_MAX} most frequent of {}; summary.txt has all.</p>",
+            entries.len()
+        );
     }
     html.push_str(&table_head("Functions, innermost first"));
     for entry in entries.into_iter().take(STACKS_MAX) {
