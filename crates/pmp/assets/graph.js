@@ -1,6 +1,12 @@
 // Draws the tree and answers mouse and keyboard.
-const [graph, details, search, matches, reset, idle] =
-  ["graph", "details", "search", "matches", "reset", "idle"].map((id) => document.getElementById(id));
+const [graph, details, search, matches, reset, idle] = [
+  "graph",
+  "details",
+  "search",
+  "matches",
+  "reset",
+  "idle",
+].map((id) => document.getElementById(id));
 const ROW_PIXELS = 22;
 const LABEL_PIXELS_MIN = 26;
 
@@ -30,7 +36,9 @@ const place = (node, left, share, width) => {
   element.classList.toggle("narrow", isNarrow);
   element.classList.toggle("above", node !== zoomed && isIn(zoomed, node));
   element.classList.toggle("hit", found.hits.has(node));
-  element.style.cssText = `left:${left * 100}%;width:${share * 100}%;top:${node.row * ROW_PIXELS}px`;
+  element.style.left = `${left * 100}%`;
+  element.style.width = `${share * 100}%`;
+  element.style.top = `${node.row * ROW_PIXELS}px`;
   element.style.setProperty("--tint", node.row < 2 ? "75%" : tintOf(node.name));
   element.textContent = isNarrow ? "" : shortName(node.name);
   element.title = `${node.name}\n${sharesOf(node)}`;
@@ -80,8 +88,8 @@ const draw = () => {
 };
 
 const sharesOf = (node) => {
-  const threads = (node.count / profile.rounds).toFixed(1);
-  return `${percentOf(node.count, root.count)} of the samples (${node.count}), ${threads} threads on average`;
+  const share = `${percentOf(node.count, root.count)} of the samples (${node.count})`;
+  return `${share}, ${(node.count / profile.rounds).toFixed(1)} threads on average`;
 };
 
 const describe = (node) => {
@@ -108,7 +116,9 @@ const find = () => {
   found = findIn(root, search.value);
   const functions = found.names.size === 1 ? "1 function" : `${found.names.size} functions`;
   matches.textContent =
-    search.value.trim() === "" ? "" : `${functions}, ${percentOf(found.samples, root.count)} of the samples`;
+    search.value.trim() === ""
+      ? ""
+      : `${functions}, ${percentOf(found.samples, root.count)} of the samples`;
   draw();
 };
 

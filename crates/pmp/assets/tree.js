@@ -4,7 +4,13 @@ const profile = JSON.parse(document.getElementById("profile").textContent);
 // `profile.stacks` has [state, idle, samples, frames].
 const treeOf = (withIdle) => {
   const node = (name, parent, state) => ({
-    name, parent, state, file: "", count: 0, children: new Map(), row: parent ? parent.row + 1 : 0,
+    name,
+    parent,
+    state,
+    file: "",
+    count: 0,
+    children: new Map(),
+    row: parent ? parent.row + 1 : 0,
   });
   const root = node("all threads", null, "");
   for (const [state, idle, count, frames] of profile.stacks) {

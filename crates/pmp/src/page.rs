@@ -119,7 +119,7 @@ mod tests {
         let order = [
             "1.2 threads ran, 2.4 waited for a processor and 3.0 for a lock",
             "<b>log mutex</b>: 3.0 threads on average, 45.5 % of the samples",
-            "<b>too few processors</b>: 2.4 threads",
+            "<b>wait for a processor</b>: 2.4 threads",
             "class=\"bar\"",
             "id=\"search\"",
             "id=\"locks\"",

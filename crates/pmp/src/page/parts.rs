@@ -121,7 +121,7 @@ pub(super) fn states(profile: &Profile, averages: &Averages, with_idle: bool) ->
             list,
             "<li class=\"idle\"><span class=\"chip\"></span><b class=\"label\">idle</b>\
              <span class=\"number\">{average}</span><span class=\"number\">not counted</span>\
-             <small>waiting for work; shares are of the other threads</small></li>"
+             <small>waiting for work; no part of the shares</small></li>"
         );
     }
     if list.is_empty() {

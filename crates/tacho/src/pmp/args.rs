@@ -145,7 +145,7 @@ pub enum Stop {
     /// Threads that cannot be sampled without stopping, mostly running ones
     #[default]
     Needed,
-    /// None: a running thread is reported as running, without a stack
+    /// None: a thread that runs, or waits for a processor, is reported without a stack
     Never,
     /// All threads, as other profilers do
     Always,
