@@ -127,6 +127,7 @@ mod tests {
             "Stopped for it",
             "Switch the general log off",
         ];
+        assert!(html.contains("style=\"border-color:var(--runnable)\"><p><b>wait for a processor"));
         let mut from = 0;
         for text in order {
             let at = html[from..].find(text).unwrap_or_else(|| panic!("{text:?} is not next"));

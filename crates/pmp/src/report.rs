@@ -244,6 +244,7 @@ mod tests {
             percent: 75.0,
             meaning: "They queue.".into(),
             advice: "Turn it off.".into(),
+            state: Some(State::Lock),
             states: [(State::Lock, 3), (State::Running, 1)].into(),
             sql: [("Query: Init".to_owned(), 2)].into(),
         };

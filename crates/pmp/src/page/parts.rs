@@ -52,8 +52,8 @@ pub(super) fn findings(findings: &[Finding], averages: &Averages) -> String {
     }
     let mut html = String::new();
     for finding in notable {
-        // The color of what most of these threads do.
-        let class = finding.main_state().map_or("other", State::name);
+        // The color of the state that it is about.
+        let class = finding.state.map_or("other", State::name);
         let _ = write!(
             html,
             "<div class=\"finding\" style=\"border-color:var(--{class})\"><p><b>{}</b>: {} on \
@@ -121,7 +121,7 @@ pub(super) fn states(profile: &Profile, averages: &Averages, with_idle: bool) ->
             list,
             "<li class=\"idle\"><span class=\"chip\"></span><b class=\"label\">idle</b>\
              <span class=\"number\">{average}</span><span class=\"number\">not counted</span>\
-             <small>waiting for work; no part of the shares</small></li>"
+             <small>waiting for work; the shares leave them out</small></li>"
         );
     }
     if list.is_empty() {

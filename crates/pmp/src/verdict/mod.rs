@@ -29,6 +29,8 @@ pub struct Finding {
     pub meaning: String,
     /// What to do.
     pub advice: String,
+    /// The state of most samples that show it.
+    pub state: Option<State>,
     /// Samples at the same location in any state.
     pub states: BTreeMap<State, u64>,
     /// Process list states of the threads that show it.
@@ -36,11 +38,6 @@ pub struct Finding {
 }
 
 impl Finding {
-    /// The state of most threads at its location.
-    pub fn main_state(&self) -> Option<State> {
-        self.states.iter().max_by_key(|(_, samples)| **samples).map(|(state, _)| *state)
-    }
-
     fn new(pattern: &Pattern) -> Self {
         Self {
             name: pattern.name.clone(),
@@ -48,6 +45,7 @@ impl Finding {
             percent: 0.0,
             meaning: pattern.meaning.clone(),
             advice: pattern.advice.clone(),
+            state: None,
             states: BTreeMap::new(),
             sql: BTreeMap::new(),
         }
@@ -65,6 +63,7 @@ impl Patterns {
             // Rows with the same name are variants of one pattern.
             let rows: Vec<&Pattern> = self.pattern.iter().filter(|p| p.name == name).collect();
             let mut finding = Finding::new(rows[0]);
+            let mut shown: BTreeMap<State, u64> = BTreeMap::new();
             for entry in profile.seen(false) {
                 let at_place = |row: &&&Pattern| row.is_place_of(profile, entry);
                 let places: Vec<_> = rows.iter().filter(at_place).collect();
@@ -74,12 +73,15 @@ impl Patterns {
                 *finding.states.entry(entry.state).or_default() += entry.count;
                 if places.iter().any(|row| row.has_state(entry.state)) {
                     finding.samples += entry.count;
+                    *shown.entry(entry.state).or_default() += entry.count;
                     for (text, count) in &entry.sql {
                         *finding.sql.entry(text.clone()).or_default() += count;
                     }
                 }
             }
             if finding.samples > 0 {
+                let most = shown.into_iter().max_by_key(|(_, count)| *count);
+                finding.state = most.map(|(state, _)| state);
                 finding.percent = 100.0 * finding.samples as f64 / total as f64;
                 findings.push(finding);
             }
@@ -202,6 +204,7 @@ mod tests {
         assert_eq!((findings.len(), findings[0].samples, findings[0].percent), (1, 2, 50.0));
         let states: Vec<_> = findings[0].states.iter().map(|(s, n)| (*s, *n)).collect();
         assert_eq!(states, [(State::Running, 1), (State::Lock, 2)]);
+        assert_eq!(findings[0].state, Some(State::Lock));
     }
 
     #[test]
