@@ -5,7 +5,7 @@ const shortName = (name) => {
   }
   let depth = 0;
   let short = "";
-  for (const letter of name) {
+  for (const letter of name.replaceAll("(anonymous namespace)::", "")) {
     if (letter === "<" || letter === "(") {
       if (depth === 0 && letter === "<") {
         short += "<…>";
