@@ -20,7 +20,7 @@ pub struct Averages {
 
 /// What the kernel has counted, in threads on average.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Counted {
+pub struct CpuAverages {
     /// On a CPU.
     pub running: f64,
     /// Waiting for one.
@@ -75,17 +75,17 @@ impl Averages {
 }
 
 /// The kernel's counts, if it counts.
-pub fn counted(profile: &Profile) -> Option<Counted> {
+pub fn counted(profile: &Profile) -> Option<CpuAverages> {
     let sum = profile.scheduled;
     if profile.duration_ms == 0 || sum.run_ns + sum.wait_ns == 0 {
         return None;
     }
     let threads = |ns: u64| ns as f64 / 1e6 / profile.duration_ms as f64;
-    Some(Counted { running: threads(sum.run_ns), runnable: threads(sum.wait_ns) })
+    Some(CpuAverages { running: threads(sum.run_ns), runnable: threads(sum.wait_ns) })
 }
 
 /// The kernel's counts as a sentence.
-pub fn counted_sentence(counted: Counted) -> String {
+pub fn counted_sentence(counted: CpuAverages) -> String {
     format!(
         "By the kernel's own counts {} ran and {} waited for a processor.",
         number(counted.running),

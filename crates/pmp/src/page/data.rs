@@ -10,7 +10,7 @@ use crate::state::State;
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Data<'a> {
+struct PageData<'a> {
     rounds: u64,
     with_idle: bool,
     states: [&'static str; State::ALL.len()],
@@ -31,7 +31,7 @@ pub(super) fn json(profile: &Profile, with_idle: bool) -> String {
     let labels = State::ALL
         .iter()
         .map(|state| (state.name(), format!("{}: {}", state.name(), what(*state))));
-    let data = Data {
+    let data = PageData {
         rounds: profile.rounds.max(1),
         with_idle,
         states: State::ALL.map(State::name),
