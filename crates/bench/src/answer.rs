@@ -227,8 +227,8 @@ fn of_instructions(run: &RunLine, lines: &[Line]) -> Vec<Sentence> {
                 basis: "user-mode instructions, counted by callgrind".to_owned(),
                 lead: Phrase {
                     before: format!("{title} adds "),
-                    number: format!("{number} instructions ({share})"),
-                    after: " to a statement in the client's thread.".to_owned(),
+                    number: format!("{number} instructions"),
+                    after: format!(" ({share}) to a statement in the client's thread."),
                 },
                 certainty: Certainty::Known,
                 second: Some(format!(

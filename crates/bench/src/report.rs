@@ -113,9 +113,9 @@ fn one(sentence: &Sentence) -> String {
     html
 }
 
-/// A text as HTML in which a line ends neither in an option nor before a percent sign.
+/// A text as HTML in which no line ends within an option, or a number and what belongs to it.
 fn unbroken(text: &str) -> String {
-    let text = escape(text).replace(" %", "\u{a0}%");
+    let text = escape(text).replace(" %", "\u{a0}%").replace(" ± ", "\u{a0}±\u{a0}");
     let mut html = String::new();
     let mut rest = &*text;
     while let Some(at) = rest.find("--") {
@@ -182,7 +182,7 @@ mod tests {
         assert_eq!(answer::sentences(&lines), [], "there is no run");
         lines.insert(0, Line::Run(Box::new(crate::again::tests::run_line())));
         let page = render(&lines).expect("a page");
-        let wanted = "&lt;img&gt; adds <b>43 instructions (4.3 %)</b> to a statement";
+        let wanted = "&lt;img&gt; adds <b>43 instructions</b> (4.3 %) to a statement";
         assert!(page.contains(wanted) && !page.contains("<img>"), "{page}");
     }
 }

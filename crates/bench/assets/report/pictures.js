@@ -10,19 +10,21 @@ const ASPECTS = {
 const STEPS = [0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000];
 const TICKS_MAX = 6;
 
-// The ends of the axis, at ticks. The noise may widen it, but does not decide what is legible.
+// From the least to the most that is drawn. The noise may widen it, but does not decide what is
+// legible.
 function axisOf(drawn) {
   let low = Math.min(0, ...drawn.map((answer) => answer.low));
   let high = Math.max(0, ...drawn.map((answer) => answer.high));
   const margin = Math.max(0.5, (high - low) / 2);
   low = Math.max(Math.min(low, ...drawn.map((answer) => answer.floor_low)), low - margin);
   high = Math.min(Math.max(high, ...drawn.map((answer) => answer.floor_high)), high + margin);
-  const step = STEPS.find((size) => (high - low) / size <= TICKS_MAX - 2) ?? STEPS.at(-1);
-  const first = Math.floor(low / step);
-  const last = Math.ceil(high / step);
-  const ticks = Array.from({ length: last - first + 1 }, (_, index) => (first + index) * step);
-  const width = (last - first) * step;
-  const place = (value) => ((value - first * step) / width) * 100;
+  const edge = (high - low) * 0.03;
+  [low, high] = [low - edge, high + edge];
+  const step = STEPS.find((size) => (high - low) / size <= TICKS_MAX) ?? STEPS.at(-1);
+  const first = Math.ceil(low / step);
+  const count = Math.floor(high / step) - first + 1;
+  const ticks = Array.from({ length: count }, (_, index) => (first + index) * step);
+  const place = (value) => ((value - low) / (high - low)) * 100;
   return { ticks, step, place: (value) => Math.min(100, Math.max(0, place(value))) };
 }
 

@@ -159,10 +159,12 @@ pub(super) fn added(count: u64, none: u64) -> (String, String) {
 fn with_interval(cost: &Cost) -> String {
     let width = (cost.high - cost.percent).max(cost.percent - cost.low);
     // The wider side of a skewed interval may reach beyond zero, where the interval does not.
+    let digits = digits(cost.percent);
+    let number = |value: f64| rounded(value, digits);
     if width < cost.percent {
-        format!("{} ± {}", percent(cost.percent), number(width.max(0.1)))
+        format!("{} % ± {}", number(cost.percent), number(width.max(0.1)))
     } else {
-        format!("{} ({} to {})", percent(cost.percent), number(cost.low), number(cost.high))
+        format!("{} % ({} to {})", number(cost.percent), number(cost.low), number(cost.high))
     }
 }
 
@@ -190,9 +192,16 @@ fn trimmed(value: f64) -> String {
     format!("{} %", text.strip_suffix(".0").unwrap_or(&text))
 }
 
-/// One digit after the point, up to a hundred.
 fn number(value: f64) -> String {
-    let digits = usize::from(value.abs() < 99.95);
+    rounded(value, digits(value))
+}
+
+/// One digit after the point, up to a hundred.
+fn digits(value: f64) -> usize {
+    usize::from(value.abs() < 99.95)
+}
+
+fn rounded(value: f64, digits: usize) -> String {
     format!("{value:.digits$}").replace('-', "−")
 }
 
