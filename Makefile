@@ -141,7 +141,7 @@ ui: ## Build the web UI into ui/dist (Node is fetched the first time)
 ui-check: ## Check types, format, lints and unit tests of the web UI
 	scripts/ui.sh check
 
-ui-test: ## Test the web UI in Chromium, with a hub and real records behind it
+ui-test: ## Test the web UI, with a hub and real records behind it, and the report of tacho bench in Chromium
 	scripts/ui.sh test
 
 deb: build ## Pack the command and the plugin, or component, for Debian into build/deb/

@@ -1,4 +1,4 @@
-// The report of `tacho bench` at both widths and in both schemes, made from results of real runs,
+// The report of `tacho bench` at each width and in both schemes, made from results of real runs,
 // and from what `quieter.py` makes of them.
 // TACHO_PICTURES names a directory for a picture of each.
 
@@ -12,7 +12,7 @@ import { tacho } from "./hub.ts";
 import { firstOf, ROOT, run } from "./processes.ts";
 
 const DATA = `${ROOT}crates/bench/tests/data`;
-const WIDTHS = [1280, 420];
+const WIDTHS = [1280, 900, 420];
 const SCHEMES = ["light", "dark"] as const;
 
 let browser: Browser;

@@ -156,8 +156,8 @@ fn instructions_are_counted_exactly() {
 fn numbers_have_as_many_digits_as_their_interval() {
     let known = |percent, low, high| Verdict::Known(verdict::Cost { percent, low, high });
     for (verdict, words) in [
-        (known(3.14, 2.0, 4.5), "costs 3.1 % ± 1.4"),
-        (known(3.14, 3.13, 3.15), "costs 3.1 % ± 0.1"),
+        (known(3.12, 2.0, 4.5), "costs 3.1 % ± 1.4"),
+        (known(3.12, 3.11, 3.13), "costs 3.1 % ± 0.1"),
         (known(138.4, 130.0, 148.6), "costs 138 % ± 10"),
         (known(3.1, 0.4, 7.0), "costs 3.1 % (0.4 to 7.0)"),
         (known(-3.1, -4.0, -2.9), "gains 3.1 % ± 0.9"),
