@@ -1,5 +1,6 @@
 //! What a command that reads a log says on stderr: problems, and the progress of a long scan.
 
+use std::collections::HashSet;
 use std::io::{self, IsTerminal as _, Write as _};
 use std::path::Path;
 use std::sync::Arc;
@@ -23,6 +24,25 @@ pub struct Scan {
     pub problem_count: u64,
     stop: Arc<AtomicBool>,
     progress: Progress,
+    once: Once,
+}
+
+/// What is not reported again.
+#[derive(Default)]
+struct Once {
+    known: HashSet<String>,
+    /// Whether what is reported now becomes known.
+    is_learning: bool,
+}
+
+impl Once {
+    fn is_known(&mut self, text: &str) -> bool {
+        if self.is_learning {
+            !self.known.insert(text.to_owned())
+        } else {
+            self.known.contains(text)
+        }
+    }
 }
 
 struct Progress {
@@ -60,13 +80,27 @@ impl Scan {
                 total_bytes: 0,
                 tick_bytes: 0,
             },
+            once: Once::default(),
         }
+    }
+
+    /// A part of the log is read several times: what is reported from now on, is reported once.
+    pub fn report_once(&mut self) {
+        self.once.is_learning = true;
+    }
+
+    /// That part was read for the first time: what is new from now on, is reported each time.
+    pub fn report_each(&mut self) {
+        self.once.is_learning = false;
     }
 
     /// Reports a problem of the data, and counts it.
     pub fn problem_at(&mut self, path: &Path, offset: Option<u64>, reason: &str) {
-        self.problem_count += 1;
-        self.note(&problem_text(path, offset, reason));
+        let text = problem_text(path, offset, reason);
+        if !self.once.is_known(&text) {
+            self.problem_count += 1;
+            self.print(&text);
+        }
     }
 
     /// Reports that older lines did not fit into memory.
@@ -80,6 +114,12 @@ impl Scan {
 
     /// Prints information that is not a problem.
     pub fn note(&mut self, text: &str) {
+        if !self.once.is_known(text) {
+            self.print(text);
+        }
+    }
+
+    fn print(&mut self, text: &str) {
         self.clear_progress();
         // A closed stderr must not stop the log; the exit code still says it.
         let _ = writeln!(io::stderr(), "tacho: {}", sanitize(text));
@@ -166,6 +206,24 @@ mod tests {
         assert_eq!(mebibytes(0), "0.0 MiB");
         assert_eq!(mebibytes((3 << 20) + (1 << 19)), "3.5 MiB");
         assert_eq!(mebibytes(u64::MAX), "17592186044415.9 MiB");
+    }
+
+    #[test]
+    fn a_second_reading_reports_nothing_again() {
+        let mut scan = Scan::new(Arc::default());
+        let path = Path::new("a.jsonl");
+        scan.report_once();
+        for _ in 0..2 {
+            scan.problem_at(path, Some(7), "broken");
+        }
+        assert_eq!(scan.problem_count, 1);
+        scan.report_each();
+        scan.problem_at(path, Some(7), "broken");
+        assert_eq!(scan.problem_count, 1);
+        for _ in 0..2 {
+            scan.problem_at(path, Some(9), "broken");
+        }
+        assert_eq!(scan.problem_count, 3);
     }
 
     #[test]

@@ -69,8 +69,7 @@ pub struct TailArgs {
     pub count: bool,
 
     /// Also show this many lines of the same connection before and after each line that matches
-    #[arg(short = 'C', long, value_name = "N", conflicts_with = "follow",
-          value_parser = number::whole::<usize>)]
+    #[arg(short = 'C', long, value_name = "N", value_parser = number::whole::<usize>)]
     context: Option<usize>,
 
     /// Show only these fields, in this order: `ts,user,sql`

@@ -3,14 +3,17 @@
 //!
 //! The log is read backward twice, each time only as far as the answer needs: to find the lines
 //! that match, and with them the connections; and to find the lines of these connections.
+//!
+//! With `--follow`, each connection can be the one of the next match. So this finds only where the
+//! lines begin that are to be shown, and from there the log is read forward.
 
 use std::collections::{HashMap, HashSet, VecDeque};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use tacho_logdir::read::content::Access;
 use tacho_logdir::read::files::Input;
 use tacho_logdir::read::reader::Placed;
-use tacho_logdir::read::{self, Lines, Request, Sink};
+use tacho_logdir::read::{self, Lines, ReadError, Request, Sink};
 use tacho_record::Line;
 
 use super::TailError;
@@ -35,8 +38,19 @@ pub struct Around<'a> {
     found: Vec<(usize, Role, Vec<u8>)>,
     /// How many lines the second reading has met.
     met: usize,
-    /// The second reading repeats what the first one has reported.
-    reported: HashSet<String>,
+    /// The file of the last line that was wanted.
+    file: PathBuf,
+    /// The file of the oldest line to be shown; the newest file if there is none.
+    oldest_file: Option<PathBuf>,
+}
+
+/// Where lines begin that are shown forward.
+#[derive(Default)]
+pub struct Start {
+    /// The matches to be shown.
+    pub matches: HashSet<Vec<u8>>,
+    /// The name of the file of the oldest line to be shown, without an ending.
+    pub stem: Option<String>,
 }
 
 /// Lines in the order of the log, and how many of them match.
@@ -54,6 +68,8 @@ struct Near {
 impl<'a> Around<'a> {
     /// This many lines on each side.
     pub fn new(count: usize, gate: &'a mut Gate, scan: &'a mut Scan) -> Self {
+        // The second reading repeats what the first one has reported.
+        scan.report_once();
         Self {
             gate,
             scan,
@@ -64,7 +80,8 @@ impl<'a> Around<'a> {
             unfinished: 0,
             found: Vec::new(),
             met: 0,
-            reported: HashSet::new(),
+            file: PathBuf::new(),
+            oldest_file: None,
         }
     }
 
@@ -74,17 +91,9 @@ impl<'a> Around<'a> {
     /// # Errors
     /// The log cannot be read.
     pub fn find(mut self, place: Input, lines: usize, access: &Access) -> Result<Found, TailError> {
-        let window = self.gate.filter.window();
-        let lines = Lines::Last(lines);
-        let again = place.clone();
-        let request = Request { from: None, lines, newest_first: false, window, follow: false };
-        read::read(place, &request, access, &mut self)?;
+        self.find_matches(place.clone(), lines, access)?;
         let matched = self.matched.len();
-        self.is_second = true;
-        if !self.is_done() {
-            let request = Request { lines: Lines::All, newest_first: true, ..request };
-            read::read(again, &request, access, &mut self)?;
-        }
+        self.find_others(place, access)?;
         // Those that the second reading has not met, because their file was removed, are the
         // oldest.
         let mut rest: Vec<_> = std::mem::take(&mut self.matched).into_iter().collect();
@@ -93,6 +102,56 @@ impl<'a> Around<'a> {
         let rest = rest.into_iter().map(|(bytes, _)| (Role::Match, bytes));
         let found = self.found.into_iter().map(|(_, role, bytes)| (role, bytes));
         Ok((matched, rest.chain(found).collect()))
+    }
+
+    /// Finds where these lines begin.
+    ///
+    /// # Errors
+    /// The log cannot be read.
+    pub fn start(
+        mut self,
+        place: Input,
+        lines: usize,
+        access: &Access,
+    ) -> Result<Start, TailError> {
+        match self.find_matches(place.clone(), lines, access) {
+            // The follower waits for the first file.
+            Err(TailError::Log(ReadError::NoFiles(_))) => return Ok(Start::default()),
+            found => found?,
+        }
+        let mut matches: HashSet<_> = self.matched.keys().cloned().collect();
+        self.find_others(place, access)?;
+        // Those that the second reading has not met were removed.
+        matches.retain(|bytes| !self.matched.contains_key(bytes));
+        let name = self.oldest_file.as_deref().and_then(Path::file_name);
+        let stem = name.and_then(|name| name.to_str()?.split('.').next().map(str::to_owned));
+        Ok(Start { matches, stem })
+    }
+
+    fn request(&self, lines: Lines, newest_first: bool) -> Request<'static> {
+        let window = self.gate.filter.window();
+        Request { from: None, lines, newest_first, window, follow: false }
+    }
+
+    /// The first reading.
+    fn find_matches(
+        &mut self,
+        place: Input,
+        lines: usize,
+        access: &Access,
+    ) -> Result<(), TailError> {
+        let request = self.request(Lines::Last(lines), false);
+        read::read(place, &request, access, self)
+    }
+
+    /// The second one.
+    fn find_others(&mut self, place: Input, access: &Access) -> Result<(), TailError> {
+        self.is_second = true;
+        if self.is_done() {
+            return Ok(());
+        }
+        let request = self.request(Lines::All, true);
+        read::read(place, &request, access, self)
     }
 
     /// Whether all lines were found.
@@ -121,19 +180,19 @@ impl<'a> Around<'a> {
         let near = session_of(&line).and_then(|session| self.sessions.get_mut(&session));
         let Some(near) = near else {
             if is_match {
-                self.found.push((met, Role::Match, bytes.to_vec()));
+                self.show_found(met, Role::Match, bytes);
             }
             return Ok(());
         };
         let was_unfinished = near.older > 0;
+        let mut role = is_match.then_some(Role::Match);
         if is_match {
             let newer = near.newer.drain(..).map(|(met, bytes)| (met, Role::Context, bytes));
             self.found.extend(newer);
-            self.found.push((met, Role::Match, bytes.to_vec()));
             near.older = self.count;
         } else if near.older > 0 {
             near.older -= 1;
-            self.found.push((met, Role::Context, bytes.to_vec()));
+            role = Some(Role::Context);
         } else {
             if near.newer.len() == self.count {
                 near.newer.pop_front();
@@ -146,7 +205,15 @@ impl<'a> Around<'a> {
         }
         self.unfinished += usize::from(near.older > 0);
         self.unfinished -= usize::from(was_unfinished);
+        if let Some(role) = role {
+            self.show_found(met, role, bytes);
+        }
         Ok(())
+    }
+
+    fn show_found(&mut self, met: usize, role: Role, bytes: &[u8]) {
+        self.found.push((met, role, bytes.to_vec()));
+        self.oldest_file = Some(self.file.clone());
     }
 }
 
@@ -154,12 +221,15 @@ impl Sink for Around<'_> {
     type Error = TailError;
 
     fn wants(&mut self, path: &Path, line: Placed<'_>) -> bool {
-        self.look_at(line).unwrap_or_else(|reason| {
-            if self.reported.insert(format!("{} {}", path.display(), line.offset)) {
-                self.scan.problem_at(path, Some(line.offset), &format!("broken line: {reason}"));
-            }
+        self.oldest_file.get_or_insert_with(|| path.to_owned());
+        let is_wanted = self.look_at(line).unwrap_or_else(|reason| {
+            self.scan.problem_at(path, Some(line.offset), &format!("broken line: {reason}"));
             false
-        })
+        });
+        if is_wanted && self.file != path {
+            path.clone_into(&mut self.file);
+        }
+        is_wanted
     }
 
     fn show(&mut self, bytes: &[u8]) -> Result<(), TailError> {
@@ -175,15 +245,11 @@ impl Sink for Around<'_> {
     }
 
     fn problem(&mut self, path: &Path, reason: &str) {
-        if self.reported.insert(format!("{}: {reason}", path.display())) {
-            self.scan.problem_at(path, None, reason);
-        }
+        self.scan.problem_at(path, None, reason);
     }
 
     fn note(&mut self, text: &str) {
-        if self.reported.insert(text.to_owned()) {
-            self.scan.note(text);
-        }
+        self.scan.note(text);
     }
 
     fn out_of_room(&mut self, path: &Path, bytes_max: usize) {
@@ -195,7 +261,7 @@ impl Sink for Around<'_> {
     }
 
     fn stopped(&self) -> bool {
-        self.is_second && self.is_done()
+        self.scan.is_stopped() || (self.is_second && self.is_done())
     }
 
     fn wants_last_run(&self) -> bool {

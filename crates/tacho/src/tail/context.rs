@@ -4,7 +4,7 @@
 //! The last lines of each connection are kept until one matches. They are then shown before it, so
 //! lines of other connections may be out of order between them.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 
 use tacho_record::Field;
 
@@ -37,6 +37,8 @@ pub struct Context {
     bytes_max: usize,
     /// The number of calls, as a clock.
     now: u64,
+    /// No match before one of these is shown; empty: each is.
+    begins_with: HashSet<Vec<u8>>,
     /// Whether lines were dropped.
     pub is_incomplete: bool,
 }
@@ -62,8 +64,34 @@ impl Context {
     }
 
     fn with_memory(count: usize, bytes_max: usize) -> Self {
-        let sessions = HashMap::new();
-        Self { count, sessions, bytes: 0, bytes_max, now: 0, is_incomplete: false }
+        Self {
+            count,
+            sessions: HashMap::new(),
+            bytes: 0,
+            bytes_max,
+            now: 0,
+            begins_with: HashSet::new(),
+            is_incomplete: false,
+        }
+    }
+
+    /// Begins with the first of these matches. Older ones are lines like others.
+    #[must_use]
+    pub fn beginning_with(self, matches: HashSet<Vec<u8>>) -> Self {
+        Self { begins_with: matches, ..self }
+    }
+
+    /// Whether this match is shown.
+    pub fn shows(&mut self, bytes: &[u8]) -> bool {
+        if self.begins_with.contains(bytes) {
+            self.begin();
+        }
+        self.begins_with.is_empty()
+    }
+
+    /// Shows each match from now on.
+    pub fn begin(&mut self) {
+        self.begins_with = HashSet::new();
     }
 
     /// A line matches. Returns the lines to be shown before it.
@@ -155,6 +183,17 @@ mod tests {
         context.end(A);
         assert_eq!(texts(context.matched(A)), [""; 0]);
         assert!(!context.is_incomplete);
+    }
+
+    #[test]
+    fn it_begins_with_the_first_of_the_matches() {
+        let matches = || HashSet::from([b"a3".to_vec(), b"a4".to_vec()]);
+        let mut context = Context::new(2).beginning_with(matches());
+        assert!(!context.shows(b"a1"));
+        assert!(context.shows(b"a4") && context.shows(b"a1"));
+        let mut context = Context::new(2).beginning_with(matches());
+        context.begin();
+        assert!(context.shows(b"a1"));
     }
 
     #[test]

@@ -25,7 +25,8 @@ use crate::cli::log::LogPath;
 use crate::cli::{IdentityArgs, TailArgs};
 use crate::filter::Filter;
 use crate::{line_limit, signals};
-use around::{Around, Found};
+use around::{Around, Found, Start};
+use context::Context;
 use output::Output;
 use row::Role;
 use since::WhenError;
@@ -127,6 +128,11 @@ pub fn run(args: &TailArgs) -> Result<Verdict, TailError> {
     let newest_first = args.reverse;
     let request = Request { from: None, lines, newest_first, window, follow };
     match (lines, args.context()) {
+        (_, Some(context)) if follow => {
+            for place in places {
+                follow_around(place, context, &request, &access, &mut output)?;
+            }
+        }
         (Lines::Last(count), Some(context)) => {
             let is_stream = |place: &Input| matches!(place, Input::Stream(_));
             if places.iter().any(is_stream) {
@@ -152,7 +158,7 @@ pub fn run(args: &TailArgs) -> Result<Verdict, TailError> {
         }
         (_, context) => {
             if let Some(context) = context {
-                output.show_context(context);
+                output.show_context(Context::new(context));
             }
             let mut places = places;
             if newest_first {
@@ -164,6 +170,30 @@ pub fn run(args: &TailArgs) -> Result<Verdict, TailError> {
         }
     }
     output.finish()
+}
+
+/// Follows a log, and shows lines around each match.
+fn follow_around(
+    place: Input,
+    context: usize,
+    request: &Request<'_>,
+    access: &Access,
+    output: &mut Output,
+) -> Result<(), TailError> {
+    let mut start = Start::default();
+    let mut lines = request.lines;
+    if let Lines::Last(count @ 1..) = lines {
+        let around = Around::new(context, &mut output.gate, &mut output.scan);
+        start = around.start(place.clone(), count, access)?;
+        output.scan.report_each();
+        // What is older than the first of the matches is read and not shown.
+        lines = Lines::All;
+    }
+    output.show_context(Context::new(context).beginning_with(start.matches));
+    // A single file has no name to begin from.
+    let stem = start.stem.filter(|_| matches!(place, Input::Directory(_)));
+    let request = Request { from: stem.as_deref(), lines, ..*request };
+    read::read(place, &request, access, output)
 }
 
 /// Shows the newest lines of several logs, which are read as if they were one. `find` returns those

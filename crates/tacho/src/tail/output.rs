@@ -108,9 +108,9 @@ impl Output {
         }
     }
 
-    /// Begins to show lines with this many others of their connections on each side.
-    pub fn show_context(&mut self, count: usize) {
-        self.mode = Mode::Context(Context::new(count), Next::default());
+    /// Begins to show lines with others of their connections.
+    pub fn show_context(&mut self, context: Context) {
+        self.mode = Mode::Context(context, Next::default());
     }
 
     /// Begins to keep lines instead of showing them.
@@ -147,7 +147,7 @@ impl Output {
                             line.text(Field::event) == "disconnect",
                         ))
                     })?;
-                next.is_match = fit != Fit::No;
+                next.is_match = fit != Fit::No && context.shows(placed.bytes);
                 let Some(session) = session.filter(|_| is_in_window) else {
                     return Ok(next.is_match);
                 };
@@ -189,6 +189,10 @@ impl Output {
         Ok(())
     }
 
+    fn flush_out(&mut self) -> Result<(), TailError> {
+        self.out.flush().map_err(TailError::Output)
+    }
+
     /// Reports that the lines of one connection id are of several connections.
     fn report_runs(&mut self) {
         if self.runs.seen.len() < 2 {
@@ -223,7 +227,7 @@ impl Output {
         if let Mode::Context(Context { is_incomplete: true, .. }, _) = self.mode {
             self.note("some lines before a match are not shown: too many connections had lines");
         }
-        self.flush()?;
+        self.flush_out()?;
         self.report_runs();
         Ok(self.scan.finish())
     }
@@ -254,7 +258,11 @@ impl Sink for Output {
     }
 
     fn flush(&mut self) -> Result<(), TailError> {
-        self.out.flush().map_err(TailError::Output)
+        // What was there when it was looked for has been read.
+        if let Mode::Context(context, _) = &mut self.mode {
+            context.begin();
+        }
+        self.flush_out()
     }
 
     fn problem(&mut self, path: &Path, reason: &str) {
@@ -278,7 +286,7 @@ impl Sink for Output {
             Due::Nothing => return Ok(true),
             Due::Check => {}
             Due::Progress => {
-                self.flush()?;
+                self.flush_out()?;
                 self.scan.show_progress();
             }
         }

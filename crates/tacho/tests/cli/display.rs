@@ -157,7 +157,6 @@ fn context_is_marked_in_the_table() {
     for (args, reason) in [
         (&["-C", "1", "--reverse", "-n", "all"][..], "--context with --reverse needs -n LINES"),
         (&["-C", "1", "--count"], "cannot be used with"),
-        (&["-C", "1", "--follow"], "cannot be used with"),
         (&["--reverse", "--follow"], "cannot be used with"),
         (&["--count", "-n", "3"], "cannot be used with"),
         (&["-C", "x"], "expected a whole number"),

@@ -34,6 +34,66 @@ fn continues_across_rotation() {
     assert_eq!(following.end("-INT"), (Some(0), vec![], String::new()));
 }
 
+/// A statement of a connection.
+fn of(conn: u64, seq: u64) -> String {
+    let line = line(seq).replace("\"conn\":7", &format!("\"run\":1,\"conn\":{conn}"));
+    assert!(line.contains(&format!("\"conn\":{conn}")), "{line}");
+    line + "\n"
+}
+
+#[test]
+fn lines_around_a_match_are_shown_while_it_follows() {
+    let log = Log::new();
+    let conn = |seq| if seq % 2 == 0 { 8 } else { 9 };
+    for seq in 1..=9 {
+        log.append(if seq <= 4 { FIRST } else { SECOND }, of(conn(seq), seq));
+    }
+    log.append(SECOND, "nonsense\n");
+    let expect = |following: &Following, seqs: &[u64]| {
+        for seq in seqs {
+            assert_eq!(following.next() + "\n", of(conn(*seq), *seq));
+        }
+    };
+    let matches = ["--grep", "^SELECT (1|2|3|7|12|16)$", "-C", "1"];
+    // The newest match, with a line of its connection in each direction; and then new ones.
+    for (lines, shown) in [("1", &[5, 7, 9][..]), ("2", &[1, 3, 5, 7, 9])] {
+        let following = Following::start(log.path(), &[&matches[..], &["-n", lines]].concat());
+        expect(&following, shown);
+        following.end("-INT");
+    }
+    let following = Following::start(log.path(), &[&matches[..], &["-n", "1"]].concat());
+    expect(&following, &[5, 7, 9]);
+    for seq in 10..=18 {
+        log.append(if seq <= 14 { SECOND } else { THIRD }, of(conn(seq), seq));
+    }
+    // 14 is after one match and 16 another: no line is shown twice.
+    expect(&following, &[10, 12, 14, 16, 18]);
+    let (code, rest, errors) = following.end("-INT");
+    assert_eq!((code, rest), (Some(1), vec![]), "{errors}");
+    assert_eq!(errors.matches("broken line").count(), 1, "{errors}");
+}
+
+#[test]
+fn lines_around_a_match_need_no_line_that_is_there() {
+    let log = Log::new();
+    let of = |seq| of(8, seq);
+    let matches = ["--seq", "3", "-C", "1"];
+    let none_yet = Following::start(log.path(), &matches);
+    log.append(FIRST, of(1));
+    let following = Following::start(log.path(), &matches);
+    let all = Following::start(log.path(), &[&matches[..], &["-n", "all"]].concat());
+    let single = Following::start(&log.file(FIRST), &matches);
+    for seq in 2..=5 {
+        log.append(FIRST, of(seq));
+    }
+    for following in [none_yet, following, all, single] {
+        for seq in 2..=4 {
+            assert_eq!(following.next() + "\n", of(seq));
+        }
+        following.end("-INT");
+    }
+}
+
 #[test]
 fn nothing_is_lost_or_doubled_while_files_rotate_quickly() {
     const LINES: u64 = 3000;
