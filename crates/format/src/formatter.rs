@@ -7,7 +7,7 @@ use tacho_record::{Field, Record};
 
 use crate::place::Place;
 use crate::syslog::Body;
-use crate::{cef, csv, csv_full, ecs, leef, ocsf, percona, size_bound, slow, syslog};
+use crate::{cef, csv, csv_full, ecs, json_array, leef, ocsf, percona, size_bound, slow, syslog};
 
 /// A format of the output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,6 +16,8 @@ pub enum Format {
     Csv,
     /// All fields of the record as columns.
     CsvFull,
+    /// One JSON array of all records.
+    Json,
     /// Percona's audit_log, `audit_log_format = JSON`.
     PerconaJson,
     /// Percona's audit_log, `audit_log_format = NEW`: XML elements.
@@ -48,6 +50,7 @@ impl Format {
         match self {
             Self::Csv => csv::place(field),
             Self::CsvFull => csv_full::place(field),
+            Self::Json => json_array::place(field),
             Self::PerconaJson => percona::place(field),
             Self::PerconaNew | Self::PerconaOld => percona::place_in_xml(field),
             Self::Ocsf => ocsf::place(field),
@@ -71,6 +74,8 @@ pub struct Formatter {
     pub(crate) file_begun: [u8; TIME_BYTES],
     /// Whether texts that a spreadsheet would take for formulas get a mark.
     pub(crate) guards_formulas: bool,
+    /// Whether a JSON array has an element.
+    pub(crate) has_elements: bool,
     /// Default database of the last record of a slow log.
     pub(crate) slow_db: Vec<u8>,
     /// Memory for one line of our own format.
@@ -86,6 +91,7 @@ impl Formatter {
             server_host: server_host.as_bytes().to_vec(),
             file_begun: *TimeFormatter::utc().format(0),
             guards_formulas: false,
+            has_elements: false,
             slow_db: Vec::new(),
             scratch: Vec::new(),
         }
@@ -111,6 +117,7 @@ impl Formatter {
         match self.format {
             Format::PerconaNew | Format::PerconaOld => percona::begin(out),
             Format::CsvFull => csv_full::begin(out),
+            Format::Json => json_array::begin(self, out),
             _ => {}
         }
     }
@@ -121,6 +128,7 @@ impl Formatter {
         match self.format {
             Format::Csv => csv::write(self, out, record, clock),
             Format::CsvFull => csv_full::write(self, out, record, clock),
+            Format::Json => json_array::write(self, out, record, clock),
             Format::PerconaJson => percona::json::write(self, out, record, clock),
             Format::PerconaNew => percona::xml::write_new(self, out, record, clock),
             Format::PerconaOld => percona::xml::write_old(self, out, record, clock),
@@ -143,18 +151,24 @@ impl Formatter {
         record: &Record,
         clock: &mut TimeFormatter,
     ) -> Result<(), TryReserveError> {
-        if self.format == Format::Syslog {
-            return syslog::try_write(self, out, record, clock);
+        match self.format {
+            // They are the line of the log, which has its own bound.
+            Format::Json => json_array::try_write(self, out, record, clock),
+            Format::Syslog => syslog::try_write(self, out, record, clock),
+            _ => {
+                out.try_reserve(size_bound::size_bound(record, &self.server_host))?;
+                self.write(out, record, clock);
+                Ok(())
+            }
         }
-        out.try_reserve(size_bound::size_bound(record, &self.server_host))?;
-        self.write(out, record, clock);
-        Ok(())
     }
 
     /// Appends the end of a file.
     pub fn end(&self, out: &mut Vec<u8>) {
-        if let Format::PerconaNew | Format::PerconaOld = self.format {
-            percona::end(out);
+        match self.format {
+            Format::PerconaNew | Format::PerconaOld => percona::end(out),
+            Format::Json => json_array::end(out),
+            _ => {}
         }
     }
 }

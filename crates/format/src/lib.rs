@@ -21,6 +21,7 @@ mod escape;
 mod formatter;
 pub mod join;
 mod json;
+mod json_array;
 mod leef;
 mod ocsf;
 mod percona;

@@ -20,7 +20,7 @@ const ATTRIBUTE_FIXED_BYTES: usize = 64;
 /// Texts up to this length need not be measured.
 const SHORT_BYTES: usize = 4 << 10;
 
-/// An upper bound for the output of `record` in all formats except syslog, bytes.
+/// An upper bound for the output of `record` in all formats that are not the log's own line, bytes.
 pub fn size_bound(record: &Record, server_host: &[u8]) -> usize {
     let charset = record.text_charset().unwrap_or(Charset::BINARY);
     let (mut names, mut texts) = (server_host.len(), FIXED_BYTES);

@@ -5,9 +5,10 @@ use tacho_format::{Format, Formatter, Place};
 use tacho_record::time::TimeFormatter;
 use tacho_record::{EventKind, Field, Kind, Line, OwnedRecord};
 
-const FORMATS: [Format; 11] = [
+const FORMATS: [Format; 12] = [
     Format::Csv,
     Format::CsvFull,
+    Format::Json,
     Format::PerconaJson,
     Format::PerconaNew,
     Format::PerconaOld,

@@ -36,8 +36,8 @@ written as extensions: docs/specs/formats.md has a table for each format.
 
 Parquet files and SQLite databases: `tacho-hub convert`, of the package tacho-hub.
 
-Bytes that are not text, which the log keeps in base64, become U+FFFD. The log itself is the exact
-record.
+Bytes that are not text, which the log keeps in base64, become U+FFFD, except in `--format json`.
+The log itself is the exact record.
 
 To send the log continuously, use --follow and --state; docs/guide/syslog.md describes the
 guarantees. Each line of the log is one message, with any --syslog-body: a long statement is two.
@@ -141,6 +141,8 @@ pub enum Target {
     Csv,
     /// All fields of the log as columns with a header (RFC 4180)
     CsvFull,
+    /// One JSON array of all records; the log itself has a JSON object a line
+    Json,
     /// Percona audit_log, JSON
     PerconaJson,
     /// Percona audit_log, new XML: elements

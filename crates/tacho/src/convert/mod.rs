@@ -106,6 +106,7 @@ pub fn run(args: &ConvertArgs) -> Result<Verdict, ConvertError> {
     let format = match args.format {
         Target::Csv => Format::Csv,
         Target::CsvFull => Format::CsvFull,
+        Target::Json => Format::Json,
         Target::PerconaJson => Format::PerconaJson,
         Target::PerconaNew => Format::PerconaNew,
         Target::PerconaOld => Format::PerconaOld,

@@ -7,8 +7,18 @@ use crate::support::{Following, Log, command, statement, stderr, stdout, tacho};
 
 const FIRST: &str = "audit-20261121T100000Z-000001.jsonl";
 const SECOND: &str = "audit-20261121T100000Z-000002.jsonl";
-const TARGETS: [&str; 9] =
-    ["csv", "percona-json", "percona-new", "percona-old", "ocsf", "ecs", "cef", "leef", "syslog"];
+const TARGETS: [&str; 10] = [
+    "csv",
+    "json",
+    "percona-json",
+    "percona-new",
+    "percona-old",
+    "ocsf",
+    "ecs",
+    "cef",
+    "leef",
+    "syslog",
+];
 
 /// A running line, a statement of another connection, and the end of the first.
 fn long_statement() -> String {
@@ -51,6 +61,27 @@ fn a_long_statement_is_one_where_it_ended() {
         let running = stdout(&output).to_lowercase().contains("running");
         assert_eq!(running, to == "syslog", "{to}: {}", stdout(&output));
     }
+}
+
+#[test]
+fn json_is_one_array() {
+    let log = Log::new();
+    log.append(FIRST, long_statement());
+    for (args, expected) in [(&[][..], "[2,3]"), (&["--user", "other"], "[]")] {
+        let output = convert(&log, "json", args);
+        assert_eq!((output.status.code(), stderr(&output)), (Some(0), String::new()));
+        let array: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        let seqs: Vec<_> = array.as_array().unwrap().iter().map(|it| it["seq"].clone()).collect();
+        assert_eq!(serde_json::Value::from(seqs).to_string(), expected);
+    }
+    // Ctrl-C ends it.
+    let path = log.path().to_str().unwrap();
+    let following = Following::run(&["convert", path, "--format", "json", "--follow"]);
+    let mut text: String = (0..3).map(|_| following.next()).collect();
+    let (code, rest, told) = following.end("-INT");
+    assert_eq!((code, told), (Some(0), String::new()));
+    text += &rest.concat();
+    assert_eq!(serde_json::from_str::<Vec<serde_json::Value>>(&text).unwrap().len(), 2, "{text}");
 }
 
 #[test]
