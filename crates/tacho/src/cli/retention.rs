@@ -36,6 +36,10 @@ pub struct RetentionArgs {
     #[arg(long)]
     pub utc: bool,
 
+    /// Only show what would be removed. The command does nothing else, with or without this option
+    #[arg(long)]
+    pub dry_run: bool,
+
     /// Read the retention settings from the server's option file (my.cnf) and its includes. Missing
     /// settings have the recorder's default
     #[arg(long, value_name = "FILE")]

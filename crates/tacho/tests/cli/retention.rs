@@ -56,6 +56,8 @@ const NO_AGE: &str = "tacho_retention_days=0";
 #[test]
 fn each_limit_has_its_files_and_the_next_one() {
     let log = log();
+    // There is no other mode.
+    assert_eq!(text(&log, &["--dry-run"]), text(&log, &[]));
     let by_count = json(&log, &[NO_AGE, "tacho_retention_files=3"]);
     assert_eq!(due(&by_count), [(1, "count".to_owned(), true)], "{by_count:#}");
     assert_eq!(by_count["due"][0]["begun"], "2026-11-01T00:00:00Z");
