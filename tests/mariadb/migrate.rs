@@ -206,7 +206,8 @@ fn settings_of_percona_are_taken_by_our_server() {
                 audit_log_include_commands=select,insert,clone,error\n\
                 audit_log_exclude_databases=`scratch`\naudit_log_rotations=9\n";
     fs::write(&file, text).expect("written");
-    let output = tacho(&["migrate", "--from", "percona", "--config", file.to_str().expect("text")]);
+    let file = file.to_str().expect("text");
+    let output = tacho(&["migrate", "--from", "percona", "--to", "mariadb", "--config", file]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let fragment = String::from_utf8(output.stdout).expect("UTF-8");
     for option in options(&fragment, server.directory()) {

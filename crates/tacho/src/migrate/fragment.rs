@@ -5,10 +5,10 @@ use std::io::{self, Write as _};
 use std::path::Path;
 
 use anyhow::{Context as _, ensure};
-use tacho_settings::{Setting, SettingNames};
+use tacho_settings::Setting;
 
 use super::source::Theirs;
-use super::{Assignment, Plan};
+use super::{Assignment, Plan, To};
 use crate::option_file::quoted;
 use crate::tail::sanitize::sanitize;
 
@@ -26,6 +26,7 @@ const COLUMNS: usize = 100;
 pub(super) fn render(
     theirs: &Theirs,
     plan: &Plan,
+    to: To,
     filter_file: Option<&Path>,
 ) -> anyhow::Result<String> {
     let mut text = String::new();
@@ -36,25 +37,34 @@ pub(super) fn render(
         env!("CARGO_PKG_VERSION")
     );
     comment(&mut text, &title);
-    text.push_str("[mariadb]\nplugin_load_add = tacho\n");
-    if ["FORCE", "FORCE_PLUS_PERMANENT"].contains(&theirs.load_option.as_str()) {
+    text.push_str(to.head());
+    let is_forced = ["FORCE", "FORCE_PLUS_PERMANENT"].contains(&theirs.load_option.as_str());
+    if is_forced && to.is_plugin() {
         text.push_str(&format!("tacho = {}\n", theirs.load_option));
     }
-    if !plan.settings.iter().any(|it| it.setting == Setting::Directory) {
+    if to.shows_directories() && !plan.settings.iter().any(|it| it.setting == Setting::Directory) {
         text.push('\n');
         comment(&mut text, "The log directory is in the data directory, but is not a database");
         text.push_str("ignore_db_dirs = tacho\n");
     }
     for assignment in &plan.settings {
-        push(&mut text, assignment)?;
+        push(&mut text, assignment, to)?;
     }
     if let Some(json) = plan.filter.json() {
         let setting = filter_setting(&json, &plan.filter.comments.join(". "), filter_file)?;
-        push(&mut text, &setting)?;
+        push(&mut text, &setting, to)?;
     }
-    if !plan.remarks.is_empty() {
+    let mut remarks: Vec<String> = plan.remarks.iter().map(|remark| to.spelled(remark)).collect();
+    if is_forced && !to.is_plugin() {
+        remarks.push(format!(
+            "{} = {}: the server also starts if a component cannot be loaded; `tacho status` says so",
+            theirs.from.plugin(),
+            theirs.load_option
+        ));
+    }
+    if !remarks.is_empty() {
         text.push_str("\n# Not carried over:\n");
-        for remark in &plan.remarks {
+        for remark in remarks {
             comment(&mut text, &format!("- {remark}"));
         }
     }
@@ -94,10 +104,10 @@ fn filter_setting(
     Ok(Assignment { setting: Setting::FilterFile, value, comment })
 }
 
-fn push(text: &mut String, assignment: &Assignment) -> anyhow::Result<()> {
-    let name = SettingNames::Plugin.name(assignment.setting);
+fn push(text: &mut String, assignment: &Assignment, to: To) -> anyhow::Result<()> {
+    let name = to.option(assignment.setting);
     text.push('\n');
-    comment(text, &assignment.comment);
+    comment(text, &to.spelled(&assignment.comment));
     // Option files have no escape for them, and they must not reach a terminal.
     ensure!(
         !assignment.value.contains(char::is_control),
@@ -147,12 +157,13 @@ mod tests {
             place: evil.to_owned(),
             values: BTreeMap::new(),
             load_option: evil.to_owned(),
+            server: To::Mariadb,
         };
         let mut plan = Plan::default();
         plan.set(Setting::Directory, "/a b", evil);
         plan.filter.rule("skip", &[("user", evil.into())]);
         plan.remark(evil);
-        let text = render(&theirs, &plan, None).expect("a fragment");
+        let text = render(&theirs, &plan, To::Mariadb, None).expect("a fragment");
         for line in text.lines() {
             let is_known =
                 ["#", "[mariadb]", "plugin_load_add", "tacho_directory = '", "tacho_filter"]
@@ -162,7 +173,37 @@ mod tests {
         }
         assert!(!text.contains('\u{1b}'), "{text:?}");
         plan.set(Setting::Directory, evil, "");
-        assert!(render(&theirs, &plan, None).is_err());
+        assert!(render(&theirs, &plan, To::Mariadb, None).is_err());
+    }
+
+    #[test]
+    fn each_server_has_its_own_form() {
+        let theirs = Theirs {
+            from: super::super::From::Percona,
+            place: "x".to_owned(),
+            values: BTreeMap::new(),
+            load_option: "FORCE".to_owned(),
+            server: To::Mysql80,
+        };
+        let mut plan = Plan::default();
+        plan.set(Setting::Overflow, "DROP", "because of tacho_overflow");
+        let lines = |to| -> Vec<String> {
+            let text = render(&theirs, &plan, to, None).expect("a fragment");
+            let (_, rest) = text.split_once("them.\n").expect("the title");
+            let lines = rest.lines().filter(|line| !line.is_empty());
+            lines.map(str::to_owned).collect()
+        };
+        let own = ["# because of tacho_overflow", "tacho_overflow = DROP"];
+        let plugin = ["[mysqld]", "plugin_load_add = tacho.so", "tacho = FORCE"];
+        assert_eq!(lines(To::Mysql80), [&plugin[..], &own].concat());
+        let mariadb = lines(To::Mariadb);
+        assert_eq!(mariadb[..3], ["[mariadb]", "plugin_load_add = tacho", "tacho = FORCE"]);
+        assert!(mariadb.contains(&"ignore_db_dirs = tacho".to_owned()), "{mariadb:?}");
+        let component = lines(To::Mysql);
+        assert!(component[0].ends_with("INSTALL COMPONENT 'file://component_tacho';"));
+        let own = ["[mysqld]", "# because of tacho.overflow", "loose_tacho.overflow = DROP"];
+        assert_eq!(component[1..4], own);
+        assert!(component[5].starts_with("# - audit_log = FORCE: "), "{component:?}");
     }
 
     #[test]
@@ -172,14 +213,16 @@ mod tests {
             place: "x".to_owned(),
             values: BTreeMap::new(),
             load_option: String::new(),
+            server: To::Mariadb,
         };
         let mut plan = Plan::default();
         plan.filter.rule("skip", &[("user", "u".repeat(LINE_BYTES_MAX).into())]);
-        assert!(render(&theirs, &plan, None).is_err());
+        assert!(render(&theirs, &plan, To::Mariadb, None).is_err());
         let directory = tempfile::tempdir().expect("a directory");
         let file = directory.path().join("filter.json");
-        let text = render(&theirs, &plan, Some(&file)).expect("a fragment");
+        let text = render(&theirs, &plan, To::Mariadb, Some(&file)).expect("a fragment");
         assert!(text.contains(&format!("tacho_filter_file = {}\n", file.display())), "{text}");
-        assert!(render(&theirs, &plan, Some(&file)).is_err(), "it is not overwritten");
+        let again = render(&theirs, &plan, To::Mariadb, Some(&file));
+        assert!(again.is_err(), "it is not overwritten");
     }
 }

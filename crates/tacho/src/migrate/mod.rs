@@ -12,6 +12,7 @@ mod limits;
 mod percona;
 mod server_audit;
 mod source;
+mod to;
 
 use std::path::PathBuf;
 
@@ -22,6 +23,7 @@ use tacho_settings::Setting;
 
 use crate::login::LoginArgs;
 use source::Theirs;
+use to::To;
 
 /// Shown at the end of `tacho migrate --help`.
 const MIGRATE_NOTES: &str = "\
@@ -37,6 +39,11 @@ pub struct MigrateArgs {
     /// Plugin whose settings are converted
     #[arg(long, value_name = "PLUGIN", value_enum)]
     pub from: From,
+
+    /// Product that the fragment is for [default: that of the server that is read; with
+    /// --config MariaDB for server_audit, MySQL 8.0 for Percona's plugin]
+    #[arg(long, value_name = "PRODUCT", value_enum)]
+    pub to: Option<To>,
 
     /// The server to read.
     #[command(flatten)]
@@ -116,11 +123,12 @@ pub fn run(args: &MigrateArgs) -> anyhow::Result<()> {
         }
     };
     let theirs = theirs.map_err(MigrateError::Failed)?;
+    let to = args.to.unwrap_or(theirs.server);
     let plan = match args.from {
-        From::ServerAudit => server_audit::plan(&theirs),
-        From::Percona => percona::plan(&theirs),
+        From::ServerAudit => server_audit::plan(&theirs, to),
+        From::Percona => percona::plan(&theirs, to),
     };
-    let text = fragment::render(&theirs, &plan, args.filter_file.as_deref())
+    let text = fragment::render(&theirs, &plan, to, args.filter_file.as_deref())
         .map_err(MigrateError::Failed)?;
     fragment::write_out(&text).context("cannot write the fragment")
 }
@@ -255,28 +263,37 @@ mod tests {
             (From::Percona, &[("strategy", "PERFORMANCE"), ("buffer_size", "1G")]),
             (From::Percona, &[("rotate_on_size", "90E"), ("rotations", "x"), ("format", "OLD")]),
         ];
-        for (from, values) in cases {
+        let servers = [To::Mariadb, To::Mysql, To::Mysql80];
+        let cases = cases.iter().flat_map(|case| servers.map(|to| (case.0, case.1, to)));
+        for (from, values, to) in cases {
             let values = values.iter().map(|(name, value)| (*name, *value));
             let theirs = Theirs {
                 from,
                 place: "a server".to_owned(),
                 values: values.map(|(name, value)| (name.to_owned(), value.to_owned())).collect(),
                 load_option: String::new(),
+                server: to,
             };
             let plan = match from {
-                From::ServerAudit => server_audit::plan(&theirs),
-                From::Percona => percona::plan(&theirs),
+                From::ServerAudit => server_audit::plan(&theirs, to),
+                From::Percona => percona::plan(&theirs, to),
             };
             for Assignment { setting, value, .. } in &plan.settings {
                 assert!(setting.spec().takes(value), "{setting:?} = {value}");
             }
-            let text = fragment::render(&theirs, &plan, None).expect("a fragment");
-            let names: Vec<&str> = text.split("tacho_").skip(1).collect();
+            let text = fragment::render(&theirs, &plan, to, None).expect("a fragment");
+            let (own, other) =
+                if to == To::Mysql { ("tacho.", "tacho_") } else { ("tacho_", "tacho.") };
+            assert!(!text.replace("tacho.so", "").contains(other), "{text}");
+            // A status variable.
+            let text = text.replace("tacho.files_days", "");
+            let names = text.split(own).skip(1);
+            let names: Vec<&str> = names.filter(|rest| !rest.starts_with("so\n")).collect();
             assert!(names.len() > 2, "{text}");
             for rest in names {
                 let end = rest.find(|it: char| !it.is_ascii_lowercase() && it != '_');
                 let name = &rest[..end.unwrap_or(rest.len())];
-                assert!(Setting::from_name(name).is_some(), "tacho_{name} in:\n{text}");
+                assert!(Setting::from_name(name).is_some(), "{own}{name} in:\n{text}");
             }
         }
     }

@@ -8,11 +8,7 @@ use tacho_settings::Setting;
 
 use super::limits::{Rotations, limit, unlimited};
 use super::source::Theirs;
-use super::{Filter, Plan, pattern, place, texts_of_sql};
-
-/// The SQL commands with a name in MariaDB. A filter with any other is rejected, and no statement
-/// of this server can have it.
-const SQL_COMMANDS: &str = include_str!("sql_commands.txt");
+use super::{Filter, Plan, To, pattern, place, texts_of_sql};
 
 /// audit_log's name for the SQL command of a statement that the server cannot parse.
 const NO_COMMAND: &str = "error";
@@ -44,7 +40,7 @@ const KNOWN: [&str; 18] = [
     "record_buffer",
 ];
 
-pub(super) fn plan(theirs: &Theirs) -> Plan {
+pub(super) fn plan(theirs: &Theirs, to: To) -> Plan {
     let mut plan = Plan::default();
     let policy = theirs.text("policy", "ALL").to_ascii_uppercase();
     let logging = if policy == "NONE" { "OFF" } else { "ON" };
@@ -62,7 +58,7 @@ pub(super) fn plan(theirs: &Theirs) -> Plan {
         filter.comments.push(theirs.shown("policy", "ALL"));
     } else {
         accounts(&mut filter, &mut plan, theirs);
-        commands(&mut filter, &mut plan, theirs);
+        commands(&mut filter, &mut plan, theirs, to);
         databases(&mut filter, &mut plan, theirs);
     }
     plan.filter = filter;
@@ -205,26 +201,32 @@ fn exclude(filter: &mut Filter, accounts: &[(String, String)]) {
     }
 }
 
-fn commands(filter: &mut Filter, plan: &mut Plan, theirs: &Theirs) {
+fn commands(filter: &mut Filter, plan: &mut Plan, theirs: &Theirs, to: To) {
     for list in ["include_commands", "exclude_commands"] {
         let named = theirs.list(list);
         if named.is_empty() {
             continue;
         }
         filter.comments.push(theirs.shown(list, ""));
-        let is_known = |name: &&str| SQL_COMMANDS.lines().any(|known| known == *name);
-        let lower: Vec<String> = named.iter().map(|name| name.to_ascii_lowercase()).collect();
-        let (known, unknown): (Vec<&str>, Vec<&str>) =
-            lower.iter().map(String::as_str).partition(is_known);
-        if list == "include_commands" && unknown.contains(&NO_COMMAND) {
+        let (mut known, mut unknown) = (Vec::new(), Vec::new());
+        let mut has_no_command = false;
+        for name in named {
+            let name = name.to_ascii_lowercase();
+            match to.sql_command(&name) {
+                Some(name) => known.push(name),
+                None if name == NO_COMMAND => has_no_command = true,
+                None => unknown.push(name),
+            }
+        }
+        if list == "include_commands" && has_no_command {
             filter.rule("record", &[("class", "other".into()), ("command", texts_of_sql())]);
         }
-        let unknown: Vec<&str> = unknown.into_iter().filter(|name| *name != NO_COMMAND).collect();
         if !unknown.is_empty() {
             plan.remark(format!(
-                "{} of {}{list}: MariaDB has no such SQL command",
+                "{} of {}{list}: {} has no such SQL command",
                 unknown.join(", "),
-                theirs.from.prefix()
+                theirs.from.prefix(),
+                to.name()
             ));
         }
         if known.is_empty() {
@@ -291,12 +293,18 @@ mod tests {
     use super::*;
 
     fn planned(values: &[(&str, &str)]) -> Plan {
-        plan(&Theirs {
+        planned_for(To::Mariadb, values)
+    }
+
+    fn planned_for(to: To, values: &[(&str, &str)]) -> Plan {
+        let theirs = Theirs {
             from: From::Percona,
             place: "test".to_owned(),
             values: values.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect(),
             load_option: String::new(),
-        })
+            server: to,
+        };
+        plan(&theirs, to)
     }
 
     fn filter(values: &[(&str, &str)]) -> String {
@@ -379,6 +387,11 @@ mod tests {
             r#"{"rules":[{"action":"skip","not":{"sql_command":["select","insert"]}}]}"#
         );
         assert!(plan.remarks.iter().any(|it| it.starts_with("clone of")), "{:?}", plan.remarks);
+        let plan = planned_for(To::Mysql, &[("include_commands", "select,call_procedure,clone")]);
+        assert_eq!(
+            plan.filter.json().expect("a filter"),
+            r#"{"rules":[{"action":"skip","not":{"sql_command":["select","call","clone"]}}]}"#
+        );
         let json = filter(&[("include_databases", "a.b,`c`")]);
         assert!(json.contains(r#""not":{"table":["a?b.*","c.*"]},"table":"*.*""#), "{json}");
         assert_eq!(value(&planned(&[("exclude_databases", "x")]), Setting::Tables), Some("ON"));

@@ -5,7 +5,7 @@ use tacho_settings::Setting;
 
 use super::limits::{Rotations, limit, unlimited};
 use super::source::Theirs;
-use super::{Filter, Plan, pattern, place, texts_of_sql};
+use super::{Filter, Plan, To, pattern, place, texts_of_sql};
 
 /// Commands that its QUERY_DDL has in addition to our class `ddl`.
 const DDL_BESIDES: [&str; 3] = ["alter_user", "create_role", "drop_role"];
@@ -39,7 +39,7 @@ const KNOWN: [&str; 9] = [
     "query_log_limit",
 ];
 
-pub(super) fn plan(theirs: &Theirs) -> Plan {
+pub(super) fn plan(theirs: &Theirs, to: To) -> Plan {
     let mut plan = Plan::default();
     let logging = if theirs.is_on("logging", false) { "ON" } else { "OFF" };
     plan.set(Setting::Logging, logging, theirs.shown("logging", "OFF"));
@@ -54,7 +54,7 @@ pub(super) fn plan(theirs: &Theirs) -> Plan {
     }
     let mut filter = Filter::default();
     users(&mut filter, &mut plan, theirs);
-    classes(&mut filter, &events, theirs);
+    classes(&mut filter, &events, theirs, to);
     plan.filter = filter;
     if !events.is_empty() && !events.iter().any(|event| event == "CONNECT") {
         plan.remark(format!(
@@ -154,7 +154,7 @@ fn users(filter: &mut Filter, plan: &mut Plan, theirs: &Theirs) {
     }
 }
 
-fn classes(filter: &mut Filter, events: &[String], theirs: &Theirs) {
+fn classes(filter: &mut Filter, events: &[String], theirs: &Theirs, to: To) {
     let has = |name: &str| events.iter().any(|event| event == name);
     if events.is_empty() || has("QUERY") {
         return;
@@ -187,6 +187,8 @@ fn classes(filter: &mut Filter, events: &[String], theirs: &Theirs) {
         );
         filter.rule("record", &[("class", "other".into()), ("command", texts_of_sql())]);
         filter.rule("record", &[("class", classes.into())]);
+        let commands: Vec<String> =
+            commands.into_iter().filter_map(|name| to.sql_command(name)).collect();
         filter.rule("record", &[("sql_command", commands.into())]);
     }
     if has("TABLE") {
@@ -205,6 +207,7 @@ mod tests {
             place: "test".to_owned(),
             values: values.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect(),
             load_option: String::new(),
+            server: To::Mariadb,
         }
     }
 
@@ -219,7 +222,7 @@ mod tests {
 
     #[test]
     fn the_defaults_of_server_audit_need_no_filter() {
-        let plan = plan(&theirs(&[]));
+        let plan = plan(&theirs(&[]), To::Mariadb);
         assert_eq!(plan.filter.json(), None);
         assert_eq!(value(&plan, Setting::Logging), Some("OFF"));
         assert_eq!(value(&plan, Setting::Tables), Some("ON"));
@@ -234,7 +237,8 @@ mod tests {
     /// A limit of nine files of 5 MB limits the disk, and does not keep six months.
     #[test]
     fn the_disk_stays_limited_and_six_months_are_not_promised() {
-        let few = plan(&theirs(&[("file_rotate_size", "5M"), ("file_rotations", "9")]));
+        let few =
+            plan(&theirs(&[("file_rotate_size", "5M"), ("file_rotations", "9")]), To::Mariadb);
         assert_eq!(value(&few, Setting::RotateBytes), Some("5242880"));
         assert_eq!(value(&few, Setting::RetentionFiles), Some("9"));
         assert_eq!(value(&few, Setting::RetentionBytes), Some("52428800"));
@@ -245,7 +249,7 @@ mod tests {
         );
         assert!(said.contains("tacho_retention_files = 0 and tacho_retention_bytes = 0"), "{said}");
 
-        let all = plan(&theirs(&[("file_rotations", "0")]));
+        let all = plan(&theirs(&[("file_rotations", "0")]), To::Mariadb);
         assert_eq!(value(&all, Setting::RotateBytes), Some("0"));
         assert_eq!(value(&all, Setting::RetentionFiles), None);
         assert_eq!(value(&all, Setting::RetentionBytes), None);
@@ -254,19 +258,19 @@ mod tests {
         assert!(said.contains("The disk space is unlimited"), "{said}");
 
         for name in ["file_rotations", "file_rotate_size"] {
-            let odd = plan(&theirs(&[(name, "many")]));
+            let odd = plan(&theirs(&[(name, "many")]), To::Mariadb);
             assert!(odd.remarks.iter().any(|it| it.contains("= many: not a number")));
             assert_eq!(value(&odd, Setting::RetentionFiles), None, "{name}");
             let said = comment(&odd, Setting::RetentionDays);
             assert!(said.contains("The disk space is unlimited"), "{said}");
         }
-        let many = plan(&theirs(&[("file_rotations", "20000000")]));
+        let many = plan(&theirs(&[("file_rotations", "20000000")]), To::Mariadb);
         assert_eq!(value(&many, Setting::RetentionFiles), Some("1000000"), "its largest value");
     }
 
     #[test]
     fn users_and_events_become_a_filter() {
-        let of = |values: &[(&str, &str)]| plan(&theirs(values)).filter.json();
+        let of = |values: &[(&str, &str)]| plan(&theirs(values), To::Mariadb).filter.json();
         let skip = |rules: &str| Some(format!(r#"{{"rules":[{rules}]}}"#));
         assert_eq!(
             of(&[("excl_users", "mon, backup,,")]),
@@ -292,7 +296,8 @@ mod tests {
         for bits in 0..1u32 << names.len() {
             let chosen: Vec<&str> =
                 (0..names.len()).filter(|at| bits >> at & 1 == 1).map(|at| names[at]).collect();
-            let plan = plan(&theirs(&[("events", &chosen.join(",")), ("excl_users", "x")]));
+            let plan =
+                plan(&theirs(&[("events", &chosen.join(",")), ("excl_users", "x")]), To::Mariadb);
             let json = plan.filter.json().expect("a filter");
             let server = tacho_filter::compile::Server::default();
             tacho_filter::compile::compile(&json, &server)
@@ -302,7 +307,10 @@ mod tests {
 
     #[test]
     fn unknown_settings_are_reported() {
-        let plan = plan(&theirs(&[("surprise", "1"), ("file_rotations", "0"), ("logging", "ON")]));
+        let plan = plan(
+            &theirs(&[("surprise", "1"), ("file_rotations", "0"), ("logging", "ON")]),
+            To::Mariadb,
+        );
         assert_eq!(value(&plan, Setting::RotateBytes), Some("0"));
         assert_eq!(value(&plan, Setting::RetentionBytes), None);
         assert!(plan.remarks.iter().any(|it| it.contains("surprise")), "{:?}", plan.remarks);

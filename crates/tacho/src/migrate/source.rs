@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::{Context as _, bail, ensure};
 use tacho_sandbox::client::{Login, Queryable as _};
 
-use super::From;
+use super::{From, To};
 use crate::cli::size;
 use crate::option_file::{self, Reader};
 
@@ -21,6 +21,8 @@ pub(super) struct Theirs {
     pub(super) values: BTreeMap<String, String>,
     /// The load option of the plugin: `ON`, `FORCE`, `FORCE_PLUS_PERMANENT`, `OFF`.
     pub(super) load_option: String,
+    /// The kind of server that has them.
+    pub(super) server: To,
 }
 
 impl Theirs {
@@ -82,6 +84,7 @@ pub(super) fn from_server(from: From, login: &Login) -> anyhow::Result<Theirs> {
         Some((name, value.unwrap_or_default()))
     };
     let version: Option<String> = conn.query_first("SELECT VERSION()")?;
+    let version = version.unwrap_or_default();
     let load_option: Option<String> = conn
         .exec_first(
             "SELECT LOAD_OPTION FROM information_schema.PLUGINS WHERE PLUGIN_NAME = ?",
@@ -90,9 +93,10 @@ pub(super) fn from_server(from: From, login: &Login) -> anyhow::Result<Theirs> {
         .context("cannot read information_schema.PLUGINS")?;
     Ok(Theirs {
         from,
-        place: format!("{} ({})", login.address, version.unwrap_or_default()),
+        place: format!("{} ({})", login.address, version),
         values: rows.into_iter().filter_map(strip).collect(),
         load_option: load_option.unwrap_or_default(),
+        server: To::of_version(&version),
     })
 }
 
@@ -120,5 +124,6 @@ pub(super) fn from_file(from: From, file: &Path) -> anyhow::Result<Theirs> {
             from.plugin()
         );
     }
-    Ok(Theirs { from, place: file.display().to_string(), values, load_option })
+    let place = file.display().to_string();
+    Ok(Theirs { from, place, values, load_option, server: To::with_plugin(from) })
 }
