@@ -1,6 +1,7 @@
 //! Whether a recorder runs, and how far it is behind.
 
 use tacho_logdir::{is_locked, is_recovering, last_holder};
+use tacho_settings::{Setting, SettingNames};
 
 use super::arenas::{Arenas, Living};
 use super::log::{Log, age};
@@ -58,7 +59,12 @@ fn running(log: &Log, arenas: &Arenas) -> (State, String) {
     if picture.logging {
         (State::Ok, text)
     } else {
-        (State::Warning, format!("{text}; nothing is recorded: tacho_logging is OFF"))
+        // As bad as no recorder: what happens now will be in no log.
+        let logging = SettingNames::of_server(&living.server).name(Setting::Logging);
+        let text = format!(
+            "{text}; nothing is recorded: {logging} is OFF; switch it on with SET GLOBAL {logging} = ON"
+        );
+        (State::Critical, text)
     }
 }
 

@@ -141,8 +141,11 @@ fn a_log_that_is_written_is_ok() {
     scene.json(CRITICAL, &["--crit", "writer=20s"]);
     // Logging was switched off.
     arena.shared().settings.0.logging.store(0, Ordering::Relaxed);
-    let answer = scene.json(WARNING, &["--skip", "writer"]);
-    assert!(check(&answer, "recorder").1.ends_with("tacho_logging is OFF"), "{answer:#}");
+    let answer = scene.json(CRITICAL, &["--skip", "writer"]);
+    let (state, text) = check(&answer, "recorder");
+    assert_eq!(state, "critical");
+    assert!(text.contains("nothing is recorded: tacho_logging is OFF"), "{text}");
+    assert!(text.ends_with("SET GLOBAL tacho_logging = ON"), "{text}");
 }
 
 #[test]
