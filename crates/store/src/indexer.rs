@@ -70,8 +70,20 @@ pub struct Report {
     pub unreadable: u64,
     /// Durable bytes that are not indexed, as of the last round.
     pub behind_bytes: u64,
+    /// Files that cannot be read to their durable end. They are tried again, and the others do not
+    /// wait for them.
+    pub failed: BTreeMap<FileKey, Failure>,
     /// The error of the last round, if it failed.
     pub error: Option<String>,
+}
+
+/// Why a file cannot be indexed further.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// The lines before this offset are indexed.
+    pub indexed: u64,
+    /// The error, with the path of the file.
+    pub reason: String,
 }
 
 enum Message {
@@ -214,23 +226,30 @@ impl Loop {
         let mut report = self.report.lock().unwrap_or_else(PoisonError::into_inner);
         match result {
             Ok(done) => {
+                // Those that this round has not tried are as before.
+                report.failed.retain(|key, _| {
+                    let is_tried = done.watermarks.contains_key(key);
+                    self.pending.contains_key(key) && !is_tried && !self.store.is_forgotten(key)
+                });
                 self.pending.retain(|key, pending| {
                     let at = done.watermarks.get(key).map(|position| position.offset);
                     // What is left without progress is a line that has not arrived as a whole.
                     let is_unfinished = at.is_none_or(|at| at < pending.durable);
-                    done.failed.contains(key) || (done.is_limited && is_unfinished)
+                    done.failed.contains_key(key) || (done.is_limited && is_unfinished)
                 });
                 report.records += done.records;
                 report.bytes += done.bytes;
                 report.known += done.known;
                 report.unreadable += done.unreadable;
                 report.behind_bytes = done.behind_bytes;
-                report.error = done.error;
+                let has_failed = !done.failed.is_empty();
+                report.failed.extend(done.failed);
+                report.error = None;
                 drop(report);
                 if done.records > 0 {
                     (self.options.changed)();
                 }
-                match done.is_limited || done.failed.is_empty() {
+                match done.is_limited || !has_failed {
                     true => Ok(self.pending.is_empty()),
                     // Only files are left that cannot be read.
                     false => Err(()),

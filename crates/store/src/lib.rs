@@ -44,7 +44,7 @@ pub use catalogue::{FORMAT, FileKey, OriginTotals, Position};
 pub use columns::{COLUMNS, Column, ColumnKind, schema};
 pub use digests::normalised;
 pub use forget::Forgotten;
-pub use indexer::{Durable, Indexer, IndexerOptions, Report};
+pub use indexer::{Durable, Failure, Indexer, IndexerOptions, Report};
 pub use merge::{MergeOptions, MergeReport, Merger, step as merge_step};
 pub use segment::{SegmentError, SegmentInfo};
 pub use snapshot::{Advance, Reader, Snapshot};

@@ -11,10 +11,12 @@ const STEP_BYTES: u64 = 4 << 20;
 const LINE_BYTES_MAX: u64 = 128 << 20;
 
 /// Reads whole lines from `from` on, of the bytes before `durable`, about `budget` bytes; more if
-/// a single line is longer. Empty: there is no whole line yet.
+/// a single line is longer. Empty: there is no whole line yet. Of a damaged file, it reads the
+/// lines before the damage first.
 ///
 /// # Errors
-/// If the file cannot be read, ends before `durable`, or a line is longer than 128 MiB.
+/// If the file cannot be read, ends before `durable`, or a line is longer than 128 MiB. If it is
+/// damaged, and there is no whole line before the damage.
 pub fn read_lines(file: &ReplicaFile, from: u64, durable: u64, budget: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let mut end = from;
@@ -23,12 +25,17 @@ pub fn read_lines(file: &ReplicaFile, from: u64, durable: u64, budget: u64) -> i
         let next = durable.min(end.saturating_add(wanted));
         let old = bytes.len();
         bytes.resize(old + (next - end) as usize, 0);
-        file.read_exact_at(&mut bytes[old..], end)?;
-        end = next;
+        let length = read_what_is_there(file, &mut bytes[old..], end)?;
+        bytes.truncate(old + length);
+        end += length as u64;
         // Not what was searched before: a line may be very long.
         if let Some(last) = bytes[old..].iter().rposition(|&byte| byte == b'\n') {
             bytes.truncate(old + last + 1);
             return Ok(bytes);
+        }
+        if end < next {
+            // Says what is wrong there.
+            file.read_exact_at(&mut [0], end)?;
         }
         if bytes.len() as u64 > LINE_BYTES_MAX {
             let text = format!("the line at {from} is longer than {LINE_BYTES_MAX} bytes");
@@ -151,7 +158,41 @@ mod tests {
         assert_eq!(read(0, 23, 5), "one\n");
         assert_eq!(read(8, 23, 2), "longer line\n");
         assert_eq!(read(20, 23, 100), "");
-        assert!(read_lines(&file, 0, 24, 100).is_err());
+        // It is shorter than what was durable: the lines before its end are there.
+        assert_eq!(
+            read(0, 24, 100),
+            "one
+two
+longer line
+"
+        );
+        assert!(read_lines(&file, 20, 24, 100).is_err());
+    }
+
+    #[test]
+    fn the_lines_before_a_damage_are_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("log");
+        let line = [
+            &[b'x'; 99][..],
+            b"
+",
+        ]
+        .concat();
+        let text = line.repeat(3 * seekable::CONTENT_BYTES / line.len());
+        let mut writer = seekable::Writer::new(Vec::new(), 1).unwrap();
+        text.chunks(seekable::CONTENT_BYTES).for_each(|part| writer.part(part).unwrap());
+        let mut packed = writer.finish().unwrap();
+        let middle = packed.len() / 2;
+        packed[middle] ^= 1;
+        std::fs::write(compressed_path(&path), packed).unwrap();
+        let file = ReplicaFile::open(&path).unwrap();
+        let durable = text.len() as u64;
+        let lines = read_lines(&file, 0, durable, durable).unwrap();
+        let whole = seekable::CONTENT_BYTES / line.len() * line.len();
+        assert_eq!(lines.len(), whole);
+        let error = read_lines(&file, whole as u64, durable, durable).unwrap_err();
+        assert!(error.to_string().contains("frame 2 of the file is damaged"), "{error}");
     }
 
     #[test]

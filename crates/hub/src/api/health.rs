@@ -17,7 +17,14 @@ pub async fn health(State(state): State<AppState>) -> (StatusCode, String) {
             let text = "the disk has less free space than --reserve-mib: no logs are accepted\n";
             (StatusCode::SERVICE_UNAVAILABLE, text.to_owned())
         }
-        Ok(()) => (StatusCode::OK, "ok\n".to_owned()),
+        Ok(()) => {
+            let text = match state.index.report().failed.len() {
+                0 => "ok\n".to_owned(),
+                // Names of servers need a token: the hub's messages and `/metrics` have them.
+                count => format!("ok\nfiles of the replica that cannot be indexed: {count}\n"),
+            };
+            (StatusCode::OK, text)
+        }
         Err(error) => (StatusCode::SERVICE_UNAVAILABLE, format!("{error}\n")),
     }
 }

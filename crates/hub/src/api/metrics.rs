@@ -7,6 +7,7 @@ use std::time::Duration;
 use axum::extract::State;
 use axum::http::header;
 use axum::response::IntoResponse;
+use tacho_ship::protocol::Origin;
 
 use super::servers::{self, Server};
 use super::{ApiError, Caller};
@@ -97,6 +98,7 @@ pub async fn metrics(
         }
     }
     text.of_index(&servers::list(&state, &caller.scope)?, &caller);
+    text.of_failed_files(&state.index.report(), origins.iter().map(|(origin, ..)| origin));
     let call = |database: &_| alerts::list(database, Some("open"));
     text.of_alerts(&super::alerts::visible(&caller, state.database.call(call).await?));
     let storage = state.storage.ask(STORAGE_AGE).await?;
@@ -133,6 +135,19 @@ impl Text {
                     self.value(name, server.origin().as_str(), value);
                 }
             }
+        }
+    }
+
+    fn of_failed_files<'a>(
+        &mut self,
+        report: &tacho_store::Report,
+        origins: impl Iterator<Item = &'a Origin>,
+    ) {
+        let name = "unindexed_files";
+        self.head(name, "gauge", "Log files that cannot be indexed to their end.");
+        for origin in origins {
+            let count = report.failed.keys().filter(|key| key.origin == origin.as_str()).count();
+            self.value(name, origin.as_str(), count as f64);
         }
     }
 

@@ -21,10 +21,11 @@ const QUIET: Duration = Duration::from_secs(2);
 /// How often the progress is looked at.
 const SHOW_EVERY: Duration = Duration::from_millis(500);
 
-/// Deletes the index, and builds it again from the replica.
+/// Deletes the index, and builds it again from the replica. A damaged file is indexed up to the
+/// damage, and does not stop the others.
 ///
 /// # Errors
-/// A hub runs, or something cannot be read or written.
+/// A hub runs, something cannot be written, or a file cannot be read to its end.
 pub fn run(args: &DataArgs, out: &mut impl Write) -> anyhow::Result<()> {
     let data = Arc::new(DataDirectory::existing(&args.directory)?);
     let _lock = data.lock()?;
@@ -51,7 +52,12 @@ pub fn run(args: &DataArgs, out: &mut impl Write) -> anyhow::Result<()> {
         report.bytes,
         report.unreadable
     )?;
-    Ok(())
+    let files = match index.troubles() {
+        0 => return Ok(()),
+        1 => "1 file of the replica is".to_owned(),
+        count => format!("{count} files of the replica are"),
+    };
+    anyhow::bail!("{files} not indexed to the end, see above")
 }
 
 /// Waits until everything is indexed, and shows how much is.

@@ -5,13 +5,15 @@
 //! |---|---|
 //! | [`view`] | what of the records a caller may see |
 //! | [`rebuild`] | how far an index is that is built again |
+//! | [`troubles`] | files that cannot be indexed |
 
 pub mod rebuild;
+pub mod troubles;
 pub mod view;
 
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -29,6 +31,7 @@ use crate::data::DataDirectory;
 use crate::landing::{Landed, Subscription};
 use crate::say::say;
 use rebuild::Rebuild;
+use troubles::Troubles;
 
 /// How long the feeder waits before it looks whether the hub stops.
 const FEED_WAIT: Duration = Duration::from_secs(1);
@@ -43,6 +46,7 @@ struct Shared {
     store: Store,
     pool: Pool,
     indexer: Arc<Indexer>,
+    troubles: Arc<Mutex<Troubles>>,
     merger: Merger,
     changed: watch::Receiver<u64>,
     is_stopping: Arc<AtomicBool>,
@@ -109,15 +113,19 @@ impl Index {
         let options = IndexerOptions { changed: Box::new(on_change), ..Default::default() };
         let indexer = Arc::new(Indexer::start(store.clone(), options)?);
         let is_stopping = Arc::new(AtomicBool::new(false));
+        let troubles = Arc::new(Mutex::new(Troubles::default()));
         let feeder = {
             let (data, indexer) = (Arc::clone(data), Arc::clone(&indexer));
+            let troubles = Arc::clone(&troubles);
             let is_stopping = Arc::clone(&is_stopping);
             let feed = move || {
                 while !is_stopping.load(Ordering::Relaxed) {
                     for landed in landed.wait(FEED_WAIT) {
                         notify(&data, &indexer, &landed);
                     }
-                    rebuild.take_if(|rebuild| !rebuild.is_running(&indexer.report()));
+                    let report = indexer.report();
+                    rebuild.take_if(|rebuild| !rebuild.is_running(&report));
+                    say_troubles(&troubles, &report);
                 }
             };
             std::thread::Builder::new().name("tacho-feed".to_owned()).spawn(feed)
@@ -128,6 +136,7 @@ impl Index {
             store,
             pool: Pool::new(settings),
             indexer,
+            troubles,
             changed,
             is_stopping,
             feeder: Some(feeder.context("cannot start a thread")?),
@@ -159,7 +168,14 @@ impl Index {
         self.shared.merger.report()
     }
 
-    /// Waits until everything that has landed is indexed. `quiet`: nothing new lands for so long.
+    /// Says which files cannot be indexed, if it was not said before. Returns how many there are.
+    #[must_use]
+    pub fn troubles(&self) -> usize {
+        say_troubles(&self.shared.troubles, &self.report())
+    }
+
+    /// Waits until everything that has landed and can be read is indexed. `quiet`: nothing new
+    /// lands for so long.
     ///
     /// # Errors
     /// The indexer's.
@@ -172,7 +188,7 @@ impl Index {
             if let Some(error) = report.error {
                 anyhow::bail!("the replica cannot be indexed: {error}");
             }
-            // Bytes that are left are no whole line.
+            // Bytes that are left are no whole line, or cannot be read.
             if report.bytes == before.bytes {
                 return Ok(());
             }
@@ -216,6 +232,10 @@ impl Drop for CancelOnDrop {
     fn drop(&mut self) {
         self.0.cancel();
     }
+}
+
+fn say_troubles(troubles: &Mutex<Troubles>, report: &tacho_store::Report) -> usize {
+    troubles.lock().unwrap_or_else(PoisonError::into_inner).say(report)
 }
 
 fn notify(data: &DataDirectory, indexer: &Indexer, landed: &Landed) {

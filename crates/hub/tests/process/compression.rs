@@ -197,6 +197,59 @@ fn a_damaged_file_is_reported() {
     assert_eq!(record(LINES + 1)["proof"]["state"], "sealed");
 }
 
+/// A flipped byte in the middle of a file: what is before it is indexed, and so are other files.
+#[test]
+fn an_index_is_built_again_beside_a_damaged_file() {
+    const LARGE: u64 = 3;
+    let mut hub = Hub::start_with(&["--retention-days", "0"]);
+    let auditor = hub.token(&["--role", "auditor"]);
+    let log = large_log(LARGE);
+    Shipping::start(&hub, log.path(), "db1", true).finish();
+    let replica = hub.replica("db1", 1);
+    wait_until_compressed(&replica, LARGE);
+    hub.stop();
+    let name = crate::recorder::log(2);
+    let path = compressed_path(&replica.join(&name));
+    let good = std::fs::read(&path).unwrap();
+    let mut bytes = good.clone();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    std::fs::write(&path, bytes).unwrap();
+    let output = hub.command("reindex", &[]);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert_eq!(said.matches(&format!("{name}: frame ")).count(), 1, "{said}");
+    assert!(said.contains("1 file of the replica is not indexed to the end"), "{said}");
+    let records = |hub: &Hub, file: &str| -> u64 {
+        let sql = format!("SELECT count(*) AS n FROM records WHERE file = '{file}'");
+        let output = hub.command("sql", &["--format", "json", &sql]);
+        assert!(output.status.success(), "{output:?}");
+        serde_json::from_slice::<Value>(&output.stdout).unwrap()["n"].as_u64().unwrap()
+    };
+    assert!(records(&hub, &crate::recorder::log(1)) >= 25_000);
+    assert!(records(&hub, &crate::recorder::log(3)) >= 25_000);
+    let before = records(&hub, &name);
+    assert!((1..25_000).contains(&before), "{before}");
+
+    // A hub that runs says it, too, until the file is restored.
+    hub.spawn(&["--retention-days", "0"]);
+    let health = |expected: &str| {
+        wait(|| match request(&hub, "GET /healthz", "", b"").expect("an answer") {
+            (200, body) if body == expected => Ok(()),
+            other => Err(format!("{other:?}")),
+        });
+    };
+    health("ok\nfiles of the replica that cannot be indexed: 1\n");
+    let metrics = hub.get("/metrics", &auditor);
+    assert!(metrics.contains("tacho_hub_unindexed_files{server=\"db1\"} 1\n"), "{metrics}");
+    std::fs::write(&path, good).unwrap();
+    health("ok\n");
+    wait(|| match &server(&hub, &auditor)["records"] {
+        records if *records == log.recorder.seq => Ok(()),
+        records => Err(records.to_string()),
+    });
+}
+
 /// A log whose files have several frames when they are compressed.
 fn large_log(files: u64) -> Log {
     let mut recorder = TestRecorder::new(6);

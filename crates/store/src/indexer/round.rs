@@ -1,11 +1,11 @@
 //! One round: new lines of all files, one segment.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use tacho_replica::ReplicaFile;
 
-use super::Pending;
+use super::{Failure, Pending};
 use crate::catalogue::{FileKey, OriginTotals, Position};
 use crate::columns::LinePosition;
 use crate::digests::Digests;
@@ -26,9 +26,8 @@ pub struct Done {
     pub known: u64,
     pub unreadable: u64,
     pub behind_bytes: u64,
-    /// Files that cannot be read now, and why the last one cannot.
-    pub failed: BTreeSet<FileKey>,
-    pub error: Option<String>,
+    /// Files that cannot be read now.
+    pub failed: BTreeMap<FileKey, Failure>,
     /// There were more lines than a round reads.
     pub is_limited: bool,
 }
@@ -70,8 +69,8 @@ pub fn run(
             Ok(end) => end,
             // The other files do not wait for this one.
             Err(error) => {
-                round.done.error = Some(error.to_string());
-                round.done.failed.insert(key.clone());
+                let failure = Failure { indexed: position.offset, reason: error.to_string() };
+                round.done.failed.insert(key.clone(), failure);
                 position.offset
             }
         };

@@ -342,10 +342,13 @@ fn a_file_that_cannot_be_read_does_not_stop_others() {
     hub.append(&indexer, "db2", 1, lines(1..=9).as_bytes());
     indexer.flush();
     assert_eq!(records(&store.snapshot()).len(), 9);
-    assert!(indexer.report().error.is_some());
+    let failed = indexer.report().failed;
+    let (key, failure) = failed.first_key_value().unwrap();
+    assert_eq!((failed.len(), &*key.origin, failure.indexed), (1, "db1", 0));
+    assert!(failure.reason.contains(FILE), "{failure:?}");
     // It is tried again.
     fs::write(&file, lines(1..=9)).unwrap();
-    while indexer.report().error.is_some() {
+    while !indexer.report().failed.is_empty() {
         indexer.flush();
     }
     // Of the first 100 bytes no line is whole.
