@@ -15,7 +15,7 @@ rm -rf "$source" "$site"
 mkdir -p "$source/src"
 cp README.md ARCHITECTURE.md CONTRIBUTING.md CHANGELOG.md "$source/src/"
 cp -r docs "$source/src/"
-mv "$source/src/docs/book.toml" "$source/src/docs/site.css" "$source/"
+mv "$source"/src/docs/{book.toml,site.css,tabs.js} "$source/"
 # mdBook wants the list of pages at the top of its source: links are those of docs/, one level up.
 sed -E 's#\]\(\.\./#](#; t; s#\]\(([^)]+)\)#](docs/\1)#' docs/SUMMARY.md >"$source/src/SUMMARY.md"
 rm "$source/src/docs/SUMMARY.md"

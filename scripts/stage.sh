@@ -52,7 +52,7 @@ stage_documents() {
     cp README.md ARCHITECTURE.md CONTRIBUTING.md CHANGELOG.md "$1/"
     cp -r docs "$1/"
     # For the site (scripts/site.sh).
-    rm "$1/docs/book.toml" "$1/docs/site.css"
+    rm "$1/docs/book.toml" "$1/docs/site.css" "$1/docs/tabs.js"
     find "$1" -type d -exec chmod 755 {} +
 }
 

@@ -15,6 +15,7 @@
 //! | [`paths`] | paths that a document names exist |
 //! | [`manifests`] | each crate inherits the lints of the workspace |
 //! | [`releases`] | one header tests the release of the server |
+//! | [`server_tabs`] | blocks of a guide that differ between servers are in a group |
 //!
 //! A check that the tree does not meet yet has a file in `ratchets/`: what is there today, as a
 //! number for each place. See [`ratchet`].
@@ -28,6 +29,7 @@ pub mod orderings;
 pub mod paths;
 pub mod ratchet;
 pub mod releases;
+pub mod server_tabs;
 pub mod tree;
 pub mod width;
 pub mod wording;

@@ -4,7 +4,8 @@ use tacho_tidy::changed::Changed;
 use tacho_tidy::ratchet::Ratchet;
 use tacho_tidy::{Extent, Finding, count, tree};
 use tacho_tidy::{
-    dependencies, length, manifests, names, orderings, paths, releases, width, wording, zone,
+    dependencies, length, manifests, names, orderings, paths, releases, server_tabs, width, wording,
+    zone,
 };
 
 /// Fails with one line for each message.
@@ -81,6 +82,11 @@ fn crates_inherit_the_lints_of_the_workspace() {
 #[test]
 fn one_header_tests_the_release_of_the_server() {
     assert_no_finding(tree::files().iter().flat_map(releases::check));
+}
+
+#[test]
+fn guides_have_a_block_for_each_server() {
+    assert_no_finding(tree::files().iter().flat_map(server_tabs::check));
 }
 
 #[test]
