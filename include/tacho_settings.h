@@ -196,7 +196,7 @@ enum tacho_traces {
         "than 5 per cent of the file system is free, or REMOVE them as the others") \
     CHOICE(ALL, DYNAMIC, RECORDER, compression, COMPRESSION, \
         0, ("NONE", "ZSTD"), \
-        "Compression of closed files: NONE, or ZSTD in the background") \
+        "Compression of closed files: NONE, or ZSTD in the background, up to 1 TiB per file") \
     TEXT(ALL, DYNAMIC, ADAPTER, encryption_recipients_file, ENCRYPTION_RECIPIENTS_FILE, \
         "", \
         "File with the public keys (age1...) that closed files are encrypted to, read when this " \

@@ -87,7 +87,7 @@ settings! {
         "Closed files that a hub of `tacho ship` has not acknowledged: KEEP them until less than 5 \
          per cent of the file system is free, or REMOVE them as the others";
     Compression = Spec::choice("compression", &["NONE", "ZSTD"]),
-        "Compression of closed files: NONE, or ZSTD in the background";
+        "Compression of closed files: NONE, or ZSTD in the background, up to 1 TiB per file";
     EncryptionRecipientsFile = Spec::text("encryption_recipients_file", Content::Path, ""),
         "File with the public keys (age1...) that closed files are encrypted to, read when this is \
          set; empty: they are not encrypted";
