@@ -22,7 +22,7 @@ STEP := scripts/steps.sh run
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help build build-mysql run demo test test-all check-deep test-this test-server test-mysql test-mtr test-pauses test-asan setup-mysql ui ui-check ui-test deb repo test-deb lint deny site bench bench-hub fuzz crash loom proof miri install uninstall clean cargo setup-run setup-test setup-bench
+.PHONY: help build build-mysql run demo test test-all check-deep test-this test-server test-mysql test-mtr test-pauses test-asan setup-mysql ui ui-check ui-test deb repo test-deb rpm repo-rpm test-rpm container test-container lint deny site bench bench-hub fuzz crash loom proof miri install uninstall clean cargo setup-run setup-test setup-bench setup-deep
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -150,6 +150,23 @@ deb: build ## Pack the command and the plugin, or component, for Debian into bui
 repo: ## Make an apt repository of build/deb in build/repo (KEY: a key of GnuPG that signs it)
 	scripts/repo.sh $(KEY)
 
+rpm: setup-deep build ## Pack the same for RHEL 9 and systems like it into build/rpm/
+	scripts/rpm.sh $(SERVER)
+
+repo-rpm: setup-deep ## Make a repository for dnf of build/rpm in build/repo-rpm (KEY: a key of GnuPG that signs it)
+	scripts/repo-rpm.sh $(KEY)
+
+# The container of the hub is made of its package for Debian.
+container: setup-deep deb ## Build the images of the server with the recorder in it, and of the hub (podman or docker)
+	scripts/container.sh $(SERVER)
+	scripts/container.sh hub
+
+test-rpm: setup-deep build ## Install the packages by dnf into stand-ins for RHEL 9 and record there (needs root)
+	scripts/test-rpm.sh $(SERVER)
+
+test-container: setup-deep deb ## Kill a container of the server under load, and compare its log (rootless podman)
+	scripts/test-container.sh $(SERVER)
+
 test-deb: setup-test deb ## Install the packages into a clean Debian and record there (needs root)
 	scripts/test-deb.sh $(SERVER)
 
@@ -222,6 +239,10 @@ setup-run:
 
 setup-test:
 	@scripts/setup.sh test
+	@scripts/crate-cache.py seed
+
+setup-deep:
+	@scripts/setup.sh deep
 	@scripts/crate-cache.py seed
 
 setup-bench:

@@ -12,26 +12,14 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 # shellcheck source=scripts/stage.sh
 . scripts/stage.sh
+# shellcheck source=scripts/packages.sh
+. scripts/packages.sh
 umask 022
 
 release=${1:-mariadb}
-case "$release" in
-    mariadb) family=mariadb series=10.11 next=10.12 library=tacho.so ;;
-    mariadb-11.8) family=mariadb series=11.8 next=11.9 library=tacho.so ;;
-    mysql-9.7) family=mysql series=9.7 next=9.8 library=component_tacho.so ;;
-    mysql-8.0) family=mysql series=8.0 next=8.1 library=tacho.so ;;
-    *)
-        echo "deb.sh: there is no release $release (mariadb, mariadb-11.8, mysql-9.7, mysql-8.0)" >&2
-        exit 2
-        ;;
-esac
+release_facts "$release"
 library=build/$release/$library
-for file in build/bin/tacho build/bin/tacho-hub build/bin/libduckdb.so "$library"; do
-    [ -f "$file" ] || {
-        echo "deb.sh: $file is not built; run make build first" >&2
-        exit 1
-    }
-done
+need_built build/bin/tacho build/bin/tacho-hub build/bin/libduckdb.so "$library"
 
 version=$(scripts/version.sh)
 architecture=$(dpkg --print-architecture)
@@ -62,6 +50,9 @@ documents() {
         gzip -9nc >"$directory/changelog.gz"
     chmod 644 "$directory"/*
 }
+
+# described NAME [OPTION_FILE]: the field Description of its control file.
+described() { description "$1" "${2:-}" | sed '1s/^/Description: /; 2,$s/^$/./; 2,$s/^/ /'; }
 
 # pack NAME VERSION: $work/NAME with its DEBIAN/control, of which the caller has made the rest.
 pack() {
@@ -101,15 +92,7 @@ command_package() {
 Depends: $(needs "$root/usr/bin/tacho")
 Recommends: tzdata
 Suggests: mariadb-plugin-tacho | mysql-component-tacho | mysql-plugin-tacho, sysbench, bpftrace
-Description: reads, checks and converts the audit log of Tachograph
- Tachograph records what happens in a MariaDB or MySQL server, without
- losing anything silently. This is its command: it shows and follows the
- log, verifies its seal, converts it for other programs, recovers what a
- dead server had not written, writes the log in the place of the server if
- that is wanted (tacho-recorder.service), measures what auditing costs, and
- shows where the threads of a server spend their time.
- .
- The guides of command and plugins are in /usr/share/doc/tacho.
+$(described tacho)
 CONTROL
     pack tacho "$version"
 }
@@ -125,53 +108,31 @@ hub_package() {
     cat >"$root/DEBIAN/control" <<CONTROL
 Depends: $(needs "$root/usr/bin/tacho-hub"), libstdc++6, adduser
 Suggests: tacho
-Description: central service for the audit logs of Tachograph
- Receives the sealed audit logs of many MariaDB and MySQL servers from
- "tacho ship", keeps them byte by byte, verifies them while they arrive,
- and makes them searchable in a web UI, by an HTTP API and in SQL.
- .
- The service listens on the loopback address until another one is set in
- /etc/default/tacho-hub. The guide is hub.md in
- /usr/share/doc/tacho-hub/docs/guide.
+$(described tacho-hub)
 CONTROL
     pack tacho-hub "$version"
 }
 
-# server_package NAME OPTIONS DEPENDS: the files for a server: library, option file, and the drop-in
-# of its unit for the writer's priority. The description is read from stdin.
+# server_package DIRECTORY DEPENDS: the files for a server: library, option file in this directory,
+# and the drop-in of its unit for the writer's priority.
 server_package() {
-    local name=$1 options=$2 depends=$3
+    local name=$package file=$1/60-tacho.cnf depends=$2
     local root=$work/$name
     # The directory of Debian's servers; not that of a server that happens to be installed here.
     local plugins=/usr/lib/mysql/plugin
     local installed=$root$plugins/${library##*/}
     stage_library "$library" "$root" "$plugins"
-    stage_server "$root" /usr "$family"
-    install -D -m 644 "packaging/$(basename "$options")" "$root$(dirname "$options")/60-tacho.cnf"
+    stage_server "$root" /usr "$family" "$family"
+    install -D -m 644 "packaging/$options" "$root$file"
     scripts_of "$name" server
-    echo "$(dirname "$options")/60-tacho.cnf" >"$root/DEBIAN/conffiles"
+    echo "$file" >"$root/DEBIAN/conffiles"
     documents "$name" "$version+$family$series"
     {
         echo "Depends: $(needs "$installed"), $depends"
-        echo "Recommends: tacho"
-        cat
+        printf 'Recommends: tacho\nEnhances: %s-server\n' "$family"
+        described "$name" "$file"
     } >"$root/DEBIAN/control"
     pack "$name" "$version+$family$series"
-}
-
-plugin_package() {
-    server_package mariadb-plugin-tacho /etc/mysql/mariadb.conf.d/tacho.cnf \
-        "mariadb-server (>= 1:$series), mariadb-server (<< 1:$next~)" <<CONTROL
-Enhances: mariadb-server
-Description: audit recorder for MariaDB $series that loses nothing silently
- A plugin for MariaDB $series. It records all statements, connections
- and errors: the text before the statement runs, its outcome after. Query
- threads only copy into shared memory, which survives the death of the
- server; a thread of its own writes JSON lines, sealed by a hash chain.
- .
- It is not loaded by installing it: INSTALL SONAME 'tacho', or the option
- file /etc/mysql/mariadb.conf.d/60-tacho.cnf.
-CONTROL
 }
 
 # either NAME...: one of these packages, of this series.
@@ -185,45 +146,26 @@ either() {
     echo "${bounds[0]}, ${bounds[1]}"
 }
 
-component_package() {
-    # In Debian the package of this name is a MySQL again since 9.7; lintian takes it for an old one.
-    local overrides=$work/mysql-component-tacho/usr/share/lintian/overrides
-    install -d "$overrides"
-    echo 'mysql-component-tacho: depends-on-obsolete-package Depends: mysql-server-core *' \
-        >"$overrides/mysql-component-tacho"
-    server_package mysql-component-tacho /etc/mysql/mysql.conf.d/tacho-mysql.cnf \
-        "$(either mysql-server-core mysql-community-server-core)" <<CONTROL
-Enhances: mysql-server
-Description: audit recorder for MySQL $series that loses nothing silently
- A component for MySQL $series. It records statements, connections
- and errors: the text before the statement runs, its outcome after. Query
- threads only copy into shared memory, which survives the death of the
- server; a thread of its own writes JSON lines, sealed by a hash chain.
- .
- It is not loaded by installing it:
- INSTALL COMPONENT 'file://component_tacho'.
-CONTROL
-}
-
-mysql_plugin_package() {
-    server_package mysql-plugin-tacho /etc/mysql/mysql.conf.d/tacho-mysql-plugin.cnf \
-        "$(either mysql-server-core-8.0 mysql-community-server-core)" <<CONTROL
-Enhances: mysql-server
-Description: audit recorder for MySQL $series that loses nothing silently
- A plugin for MySQL $series. It records statements, connections
- and errors: the text before the statement runs, its outcome after. Query
- threads only copy into shared memory, which survives the death of the
- server; a thread of its own writes JSON lines, sealed by a hash chain.
- .
- It is not loaded by installing it: INSTALL PLUGIN tacho SONAME 'tacho.so',
- or the option file /etc/mysql/mysql.conf.d/60-tacho.cnf.
-CONTROL
+# Debian's and MySQL's own packages of a server have different names.
+mysql_package() {
+    local core=mysql-server-core overrides=$work/$package/usr/share/lintian/overrides
+    if [ "$release" = mysql-8.0 ]; then
+        core=mysql-server-core-8.0
+    else
+        # In Debian the package of this name is a MySQL again since 9.7; lintian takes it for an old
+        # one.
+        install -d "$overrides"
+        echo "$package: depends-on-obsolete-package Depends: $core *" >"$overrides/$package"
+    fi
+    server_package /etc/mysql/mysql.conf.d "$(either "$core" mysql-community-server-core)"
 }
 
 command_package
 hub_package
-case "$release" in
-    mariadb*) plugin_package ;;
-    mysql-8.0) mysql_plugin_package ;;
-    *) component_package ;;
+case "$family" in
+    mariadb)
+        server_package /etc/mysql/mariadb.conf.d \
+            "mariadb-server (>= 1:$series), mariadb-server (<< 1:$next~)"
+        ;;
+    mysql) mysql_package ;;
 esac

@@ -90,6 +90,23 @@ plugin_directory() {
     echo /usr/lib/mysql/plugin
 }
 
+# Prints the name of the server's unit. MySQL's is mysqld on RHEL, and mysql on Debian; MariaDB's has
+# the same name everywhere. An image below DESTDIR counts more than this machine.
+server_unit() {
+    local system place
+    if [ "$family" = mysql ]; then
+        for system in "$root" ''; do
+            for place in "$system"/{etc,lib,usr/lib}/systemd/system; do
+                [ ! -e "$place/mysql.service" ] || break 2
+            done
+            for place in "$system"/{etc,lib,usr/lib}/systemd/system; do
+                [ ! -e "$place/mysqld.service" ] || { echo mysqld && return; }
+            done
+        done
+    fi
+    echo "$family"
+}
+
 # Each file is renamed into place: a server that has the old library mapped keeps it until its
 # restart, while writing into a mapped library would crash that server.
 copy() {
@@ -119,7 +136,7 @@ install_all() {
     umask 022
     stage_command "$work" "$prefix" "$zsh"
     stage_library "$library" "$work" "$plugins"
-    stage_server "$work" "$prefix" "$family"
+    stage_server "$work" "$prefix" "$family" "$(server_unit)"
     install -D -m 644 "packaging/$options" "$work$prefix/share/tacho/$release.cnf"
     touch "$work$manifest"
     list=$(cd "$work" && find . -type f -printf '/%P\n' | LC_ALL=C sort)

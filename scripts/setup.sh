@@ -5,6 +5,7 @@
 #   scripts/setup.sh run    what building and `make run` need
 #   scripts/setup.sh test   that, and what tests and lints need
 #   scripts/setup.sh bench  that, and what tacho is compared with in `make bench`
+#   scripts/setup.sh deep   test, and what RPM packages, containers and their tests need
 set -euo pipefail
 
 # The oldest Rust that compiles this tree ("rust-version" in Cargo.toml).
@@ -20,6 +21,10 @@ test_packages=(
     libaio1 libnuma1 maven unzip # MySQL 8.0 and how to get it
 )
 bench_packages=(libspdlog-dev python3-venv)
+deep_packages=(
+    createrepo-c dnf gnupg rpm rpmlint
+    crun netavark podman podman-compose slirp4netns uidmap
+)
 
 say() { printf 'setup: %s\n' "$*"; }
 fail() {
@@ -157,14 +162,15 @@ case "${1:-}" in
         install_packages "${run_packages[@]}"
         install_rust
         ;;
-    test | bench)
+    test | bench | deep)
         packages=("${run_packages[@]}" "${test_packages[@]}")
-        if [ "$1" = bench ]; then
-            packages+=("${bench_packages[@]}")
-        fi
+        case $1 in
+            bench) packages+=("${bench_packages[@]}") ;;
+            deep) packages+=("${deep_packages[@]}") ;;
+        esac
         install_packages "${packages[@]}"
         install_rust
         install_lints
         ;;
-    *) fail "usage: scripts/setup.sh run|test|bench" ;;
+    *) fail "usage: scripts/setup.sh run|test|bench|deep" ;;
 esac

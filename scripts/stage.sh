@@ -1,4 +1,4 @@
-# Sourced by install.sh and deb.sh: puts what `make build` has built below a directory, as it is to
+# Sourced by install.sh, deb.sh and rpm.sh: puts what `make build` has built below a directory, as it is to
 # be installed. The current directory is that of the repository.
 # shellcheck shell=bash
 
@@ -75,13 +75,13 @@ stage_library() {
     strip_file "$2$3/$(basename "$1")"
 }
 
-# stage_server ROOT PREFIX FAMILY: the files that belong to a library: the drop-in that permits the
-# writer's priority, and the script for rules that rewrite.
+# stage_server ROOT PREFIX FAMILY UNIT: the files that belong to a library: the drop-in that permits
+# the writer's priority, for the server's unit, and the script for rules that rewrite.
 stage_server() {
-    local root=$1 prefix=$2 family=$3
-    install -d "$root$prefix/lib/systemd/system/$family.service.d"
+    local root=$1 prefix=$2 family=$3 unit=$4
+    install -d "$root$prefix/lib/systemd/system/$unit.service.d"
     placed "$prefix" <packaging/tacho-priority.conf \
-        >"$root$prefix/lib/systemd/system/$family.service.d/tacho-priority.conf"
+        >"$root$prefix/lib/systemd/system/$unit.service.d/tacho-priority.conf"
     if [ "$family" = mysql ]; then
         install -D -m 644 packaging/rewrite_rules.sql -t "$root$prefix/share/tacho"
     fi

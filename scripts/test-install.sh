@@ -94,4 +94,14 @@ run uninstall >/dev/null
 [ "$(files)" = /usr/bin/other ] || fail "uninstalling left $(files)"
 [ -d "$root/usr/share/doc/other" ] || fail "uninstalling removed a folder of another program"
 [ ! -e "$root/usr/share/doc/tacho" ] || fail "uninstalling left /usr/share/doc/tacho"
+
+# Where MySQL's unit is RHEL's, the drop-in is for that one.
+if [ "$family" = mysql ]; then
+    install -D /dev/null "$root/usr/lib/systemd/system/mysqld.service"
+    run install >/dev/null
+    [ -s "$root/usr/lib/systemd/system/mysqld.service.d/tacho-priority.conf" ] ||
+        fail "the drop-in is not for mysqld.service"
+    run uninstall >/dev/null
+    [ ! -e "$root/usr/lib/systemd/system/mysqld.service.d" ] || fail "uninstalling left the drop-in"
+fi
 echo "test-install.sh: $release is installed below DESTDIR, and removed"
