@@ -31,8 +31,11 @@ rm -rf "$target"
 mkdir -p "$target/packages"
 cp "$packages"/*.rpm "$target/packages/"
 if [ -n "$key" ]; then
-    rpmsign --define "_gpg_name $key" --addsign "$target"/packages/*.rpm >/dev/null ||
-        fail "the packages cannot be signed with the key $key"
+    # Debian's rpmsign looks for it under another name.
+    rpmsign --define "_gpg_name $key" --define "__gpg $(command -v gpg)" \
+        --addsign "$target"/packages/*.rpm >"$target/said" 2>&1 </dev/null ||
+        fail "the packages cannot be signed with the key $key: $(cat "$target/said")"
+    rm "$target/said"
     gpg --batch --yes --armor --output "$target/tachograph.asc" --export "$key"
 fi
 for server in "${servers[@]}"; do

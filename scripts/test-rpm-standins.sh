@@ -90,9 +90,7 @@ server_files() {
     else
         mkdir "$to/usr/lib64/$family/plugin"
     fi
-    printf '[client-server]\n!includedir /etc/my.cnf.d\n' >"$to/etc/my.cnf"
-    [ "$family" = mariadb ] || printf '[client]\nsocket=/var/lib/mysql/mysql.sock\n!includedir %s\n' \
-        /etc/my.cnf.d >"$to/etc/my.cnf"
+    printf '[client]\nsocket=/var/lib/mysql/mysql.sock\n!includedir /etc/my.cnf.d\n' >"$to/etc/my.cnf"
     server_options >"$to/etc/my.cnf.d/$family-server.cnf"
     printf '[Unit]\nDescription=server\n[Service]\nUser=mysql\nExecStart=/usr/libexec/%s\n' "$daemon" \
         >"$to/usr/lib/systemd/system/$unit.service"
