@@ -180,10 +180,12 @@ check_changed_repository() {
     local directory=$work/repo/el9/$family$series file
     # A package with another content and its right size.
     file=$(find "$directory" -name 'tacho-[0-9]*.rpm')
+    cp "$file" "$work/unchanged.rpm"
     printf 'x' | dd of="$file" bs=1 seek=200000 conv=notrunc status=none
     ! run_dnf install tacho || fail "dnf has installed a package that was changed"
+    cp "$work/unchanged.rpm" "$file"
     # A list that was changed.
     sed -i 's/<revision>/<revision>1/' "$directory/repodata/repomd.xml"
-    ! run_dnf install tacho || fail "dnf has accepted a list that was changed"
+    ! run_dnf --refresh install tacho || fail "dnf has accepted a list that was changed"
     grep -qiE 'gpg|signature' "$work/dnf.log" || fail "dnf says: $(cat "$work/dnf.log")"
 }
