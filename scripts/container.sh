@@ -4,7 +4,7 @@
 #
 #   scripts/container.sh [mariadb | mariadb-11.8 | mysql-9.7 | mysql-8.0 | hub] [NAME]
 #
-#   NAME                     of the image [tachograph-mariadb:VERSION-10.11, tachograph-hub:VERSION, …]
+#   NAME                     of the image [tachograph-mariadb:VERSION-10.11, …, tachograph-hub:…]
 #   TACHO_CONTAINER_BASE     image it is based on [docker.io/library/mariadb:10.11, …,
 #                            docker.io/library/debian:12-slim for the hub]
 #   TACHO_CONTAINER_PROGRAM  podman or docker [the first that there is]

@@ -90,8 +90,8 @@ plugin_directory() {
     echo /usr/lib/mysql/plugin
 }
 
-# Prints the name of the server's unit. MySQL's is mysqld on RHEL, and mysql on Debian; MariaDB's has
-# the same name everywhere. An image below DESTDIR counts more than this machine.
+# Prints the name of the server's unit. MySQL's is mysqld on RHEL, and mysql on Debian; MariaDB's
+# has the same name everywhere. An image below DESTDIR counts more than this machine.
 server_unit() {
     local system place
     if [ "$family" = mysql ]; then

@@ -3,8 +3,9 @@
 # shellcheck shell=bash
 # shellcheck disable=SC2034 # what is set here is used there
 
-# release_facts RELEASE: sets family, series, next (the series after it), product, kind, library (its
-# file name), package, options (the example in packaging/) and install (the statement that loads it).
+# release_facts RELEASE: sets family, series, next (the series after it), product, kind, library
+# (its file name), package, options (the example in packaging/) and install (the statement that
+# loads it).
 release_facts() {
     kind=plugin library=tacho.so
     case "$1" in
@@ -13,7 +14,8 @@ release_facts() {
         mysql-9.7) family=mysql series=9.7 next=9.8 kind=component library=component_tacho.so ;;
         mysql-8.0) family=mysql series=8.0 next=8.1 ;;
         *)
-            echo "$(basename "$0"): there is no release $1 (mariadb, mariadb-11.8, mysql-9.7, mysql-8.0)" >&2
+            echo "$(basename "$0"): there is no release $1" \
+                "(mariadb, mariadb-11.8, mysql-9.7, mysql-8.0)" >&2
             exit 2
             ;;
     esac

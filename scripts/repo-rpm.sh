@@ -10,8 +10,8 @@
 #   TACHO_RPM_DIRECTORY  where the packages are [build/rpm]
 #   TACHO_RPM_REPO       where the repository goes; what was there is removed [build/repo-rpm]
 #
-# Packages for different servers have the same name, and dnf would choose the highest version: so each
-# release of a server has a repository of its own, with the command and the hub.
+# Packages for different servers have the same name, and dnf would choose the highest version: so
+# each release of a server has a repository of its own, with the command and the hub.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 packages=${TACHO_RPM_DIRECTORY:-build/rpm} target=${TACHO_RPM_REPO:-build/repo-rpm} key=${1:-}
@@ -26,7 +26,8 @@ for program in createrepo_c rpmsign; do
         fail "needs $program (scripts/setup.sh deep installs it)"
 done
 compgen -G "$packages/*.rpm" >/dev/null || fail "$packages has no packages; run make rpm first"
-mapfile -t servers < <(printf '%s\n' "$packages"/*+*.rpm | sed 's/.*+\([a-z]*[0-9.]*\)-.*/\1/' | sort -u)
+mapfile -t servers < <(printf '%s\n' "$packages"/*+*.rpm |
+    sed 's/.*+\([a-z]*[0-9.]*\)-.*/\1/' | sort -u)
 rm -rf "$target"
 mkdir -p "$target/packages"
 cp "$packages"/*.rpm "$target/packages/"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Runs a command with rootless podman: as root, in a mount name space of its own, as an ordinary user
-# that exists only there; as an ordinary user, simply so. Podman's files are in a directory that the
-# caller removes.
+# Runs a command with rootless podman: as root, in a mount name space of its own, as an ordinary
+# user that exists only there; as an ordinary user, simply so. Podman's files are in a directory
+# that the caller removes.
 #
 #   scripts/rootless.sh DIRECTORY COMMAND [ARGUMENT...]
 #
@@ -45,4 +45,5 @@ chown "$user:$user" "$runtime"
 chmod 700 "$runtime"
 exec setpriv --reuid "$user" --regid "$user" --clear-groups \
     env -i PATH="$PATH" LC_ALL=C.UTF-8 HOME="$home" XDG_RUNTIME_DIR="$runtime" \
-    CONTAINERS_CONF="$home/containers.conf" STORAGE_DRIVER="${STORAGE_DRIVER:-overlay}" TMPDIR="$home/tmp" "$@"
+    CONTAINERS_CONF="$home/containers.conf" STORAGE_DRIVER="${STORAGE_DRIVER:-overlay}" \
+    TMPDIR="$home/tmp" "$@"

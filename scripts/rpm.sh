@@ -9,8 +9,8 @@
 #   TACHO_RPM_DIRECTORY  where they go [build/rpm]
 #   TACHO_RPM_PAYLOAD    how they are compressed, as rpm's _binary_payload [w19.zstdio]
 #
-# The files are those of the packages for Debian, from scripts/stage.sh, at RHEL's places. Nothing is
-# compiled: rpmbuild (Debian's package rpm) only packs them.
+# The files are those of the packages for Debian, from scripts/stage.sh, at RHEL's places. Nothing
+# is compiled: rpmbuild (Debian's package rpm) only packs them.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 # shellcheck source=scripts/stage.sh

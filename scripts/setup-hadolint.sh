@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Fetches hadolint, which checks container files, into a folder: Debian has no package of it. It
-# changes nothing else on this machine. You may run it repeatedly; it prints the path of the program.
+# changes nothing else on this machine. You may run it repeatedly; it prints the path of the
+# program.
 set -euo pipefail
 
 version=2.15.1

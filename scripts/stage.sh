@@ -1,12 +1,12 @@
-# Sourced by install.sh, deb.sh and rpm.sh: puts what `make build` has built below a directory, as it is to
-# be installed. The current directory is that of the repository.
+# Sourced by install.sh, deb.sh and rpm.sh: puts what `make build` has built below a directory, as
+# it is to be installed. The current directory is that of the repository.
 # shellcheck shell=bash
 
 # The directory of the commands; the tests of the crates have others.
 bin=${TACHO_BIN:-build/bin}
 
-# strip_file FILE: removes the symbols that are not needed at run time. The files in build/ keep them
-# for debuggers; the exports of a library stay in .dynsym.
+# strip_file FILE: removes the symbols that are not needed at run time. The files in build/ keep
+# them for debuggers; the exports of a library stay in .dynsym.
 strip_file() { strip --strip-unneeded --remove-section=.comment --remove-section=.note "$1"; }
 
 # placed PREFIX: a text from the standard input, with the places of this installation.

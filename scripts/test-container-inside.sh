@@ -37,7 +37,8 @@ build() {
 run() {
     podman run --detach --pull never --name db --network none \
         --volume data:/var/lib/mysql --volume log:/var/log/tacho --volume keys:/var/lib/tacho \
-        --volume "$arena:/var/lib/tacho-arena" "$image" >/dev/null || fail "the container does not start"
+        --volume "$arena:/var/lib/tacho-arena" "$image" >/dev/null ||
+        fail "the container does not start"
 }
 sql() { podman exec db "$client" -uroot -N -e "$1"; }
 # The server for the files of the entrypoint answers, too.
@@ -54,7 +55,7 @@ await_server() {
 # Through a file: a reader that has seen enough would break the pipe of one that writes.
 read_log() { podman exec db tacho tail --lines all --format json /var/log/tacho/log >"$HOME/log"; }
 
-# load: each number that a client was told to be inserted, in $HOME/acknowledged.
+# load: each number whose insertion the server has acknowledged, in $HOME/acknowledged.
 load() {
     for number in $(seq 200000); do
         printf "INSERT INTO shop.orders VALUES (%s); SELECT %s;\n" "$number" "$number"
@@ -81,11 +82,13 @@ check_kill() {
     podman start db >/dev/null
     await_server
     read_log
-    recorded=$(grep '"outcome":"ok"' "$HOME/log" | grep -c '"sql":"INSERT INTO shop.orders ' || true)
-    say "clients were told of $last rows when it was killed; the log has $recorded"
-    # Each once; a client may have been killed before it was told of the last ones.
-    for number in $(seq "$last"); do echo "\"sql\":\"INSERT INTO shop.orders VALUES ($number)\""; done |
-        sort >"$HOME/wanted"
+    recorded=$(grep '"outcome":"ok"' "$HOME/log" |
+        grep -c '"sql":"INSERT INTO shop.orders ' || true)
+    say "$last rows were acknowledged when it was killed; the log has $recorded"
+    # Each once. The last ones may be in the log without an acknowledgement.
+    for number in $(seq "$last"); do
+        echo "\"sql\":\"INSERT INTO shop.orders VALUES ($number)\""
+    done | sort >"$HOME/wanted"
     grep '"outcome":"ok"' "$HOME/log" | grep -o '"sql":"INSERT INTO shop.orders VALUES ([0-9]*)"' |
         sort >"$HOME/found"
     [ -z "$(uniq -d "$HOME/found")" ] || fail "rows are in the log twice: $(uniq -d "$HOME/found")"
@@ -117,7 +120,8 @@ check_replacement() {
     sql "SELECT 'in another container'" >/dev/null
     verify
     tool tail --lines all --format json /var/log/tacho/log >"$HOME/log"
-    grep -q "in another container" "$HOME/log" || fail "the other container does not continue the log"
+    grep -q "in another container" "$HOME/log" ||
+        fail "the other container does not continue the log"
 }
 
 check_hub() {
@@ -132,15 +136,16 @@ check_hub() {
         sleep 0.2
     done
     podman exec hub tacho-hub token create --data /var/lib/tacho-hub --role agent --server db1 |
-        podman run --rm -i --pull never --network none --volume keys:/var/lib/tacho --entrypoint sh \
-            "$image" -c 'install -m 400 -o mysql /dev/stdin /var/lib/tacho/hub.token'
+        podman run --rm -i --pull never --network none --volume keys:/var/lib/tacho \
+            --entrypoint sh "$image" -c 'install -m 400 -o mysql /dev/stdin /var/lib/tacho/hub.token'
     podman run --rm --pull never --network container:hub --volume log:/var/log/tacho \
         --volume keys:/var/lib/tacho:ro --user 999:999 --entrypoint tacho "$image" \
         ship /var/log/tacho/log --hub http://127.0.0.1:7780 --token-file /var/lib/tacho/hub.token \
         --name db1 --once >"$HOME/ship" 2>&1 || fail "the log is not shipped: $(cat "$HOME/ship")"
     wanted=$(wc -l <"$HOME/log")
     for _ in $(seq 150); do
-        found=$(podman exec hub tacho-hub sql --data /var/lib/tacho-hub "$count" | tail -1 | tr -d '\r')
+        found=$(podman exec hub tacho-hub sql --data /var/lib/tacho-hub "$count" |
+            tail -1 | tr -d '\r')
         if [ "$found" = "$wanted" ]; then break; fi
         sleep 0.2
     done

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Builds the image of a server with the recorder in it, kills its container under load, and compares
-# what clients were told with what the log has; then ships the log to a container of the hub. Needs
-# root or rootless podman, and some 2 GB for a while.
+# Builds the image of a server with the recorder in it, kills its container under load, and
+# compares the rows that it had acknowledged with the log; then ships the log to a container of the
+# hub. Needs root or rootless podman, and some 2 GB for a while.
 #
 #   scripts/test-container.sh [mariadb | mariadb-11.8 | mysql-9.7 | mysql-8.0]
 #
@@ -86,7 +86,7 @@ arena=/dev/shm/${work##*/}
 mkdir "$work/home"
 chmod 755 "$work"
 cleanup() {
-    # What belongs to subordinate users, only root or podman can remove.
+    # Only root or podman can remove the files of subordinate users.
     if [ "$(id -u)" -eq 0 ]; then
         rm -rf --one-file-system "$work" "$arena"
     else

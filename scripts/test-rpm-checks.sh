@@ -9,7 +9,8 @@ check_files() {
         extra=$(grep -vE "^(/usr/(bin/tacho|lib/systemd/system/|lib/tachograph|share/|lib64/m)|$(
             )/etc/my.cnf.d/tacho.cnf$|/var/log/mysql$)" "$work/files-$name" || true)
         [ -z "$extra" ] || fail "$name has files at other places: $extra"
-        ! query -q --scripts "$name" | grep % || fail "a script of $name has a macro that is not defined"
+        ! query -q --scripts "$name" | grep % ||
+            fail "a script of $name has a macro that is not defined"
         extra=$(query -V "$name") || fail "$name is not installed as it was packed: $extra"
     done
     has_file tacho /usr/bin/tacho /usr/share/man/man1/tacho-verify.1.gz \
@@ -45,7 +46,8 @@ check_accounts_and_units() {
         fail "there is no account tacho-hub: $(inside getent passwd tacho-hub)"
     [ -z "$(enabled)" ] || fail "installing has enabled units: $(enabled)"
     for name in tacho-recorder tacho-ship tacho-syslog tacho-hub "$unit"; do
-        problems=$(inside systemd-analyze verify --man=no "$name.service" 2>&1) || fail "$name: $problems"
+        problems=$(inside systemd-analyze verify --man=no "$name.service" 2>&1) ||
+            fail "$name: $problems"
         [ -z "$problems" ] || fail "$name.service: $problems"
     done
     inside systemctl --quiet enable tacho-recorder tacho-hub
@@ -82,7 +84,7 @@ has() {
 
 # The data directory, as the units of RHEL make it.
 initialize() {
-    inside install -d -o mysql -g mysql /var/lib/mysql /var/log/mariadb /var/log/mysql "/run/$family"
+    inside install -d -o mysql -g mysql /var/lib/mysql{,-files} /var/log/{mariadb,mysql} "/run/$family"
     case "$release" in
         mariadb*) inside mariadb-install-db --defaults-file=/etc/my.cnf --user=mysql --rpm \
             --skip-test-db ;;

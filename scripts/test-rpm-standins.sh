@@ -2,15 +2,16 @@
 # Sourced by test-rpm.sh: packages that provide what packages of RHEL 9 would, made of the Debian
 # system in $root. They have RHEL's names, versions and paths, and nothing of RHEL's in them.
 
-# provided_versions: what RHEL 9's C and C++ library provide, in the form of rpm's dependencies. They
-# are the versions of the Debian system's libraries up to those of scripts/glibc.sh.
+# provided_versions: what RHEL 9's C and C++ library provide, in the form of rpm's dependencies.
+# They are the versions of the Debian system's libraries up to those of scripts/glibc.sh.
 provided_versions() {
     local library name version
     for library in ld-linux-x86-64.so.2 libc.so.6 libm.so.6 libdl.so.2 libpthread.so.0 librt.so.1 \
         libgcc_s.so.1 libstdc++.so.6; do
         name=$(find "$root/usr/lib/x86_64-linux-gnu" -name "$library" | head -n 1)
         echo "Provides: $library()(64bit)"
-        objdump -p "$name" | awk '/^Version definitions:/ { on = 1; next } on && NF >= 4 { print $4 }' |
+        objdump -p "$name" |
+            awk '/^Version definitions:/ { on = 1; next } on && NF >= 4 { print $4 }' |
             while read -r version; do
                 case $version in
                     GLIBC_2.3[5-9]* | GLIBC_2.[4-9]?* | GLIBCXX_3.4.3[0-9] | CXXABI_1.3.1[4-9]) ;;
@@ -38,7 +39,7 @@ base_standin() {
         printf 'Name: base-stand-in\nVersion: 9\nRelease: 1\nSummary: x\nLicense: x\n'
         printf 'Provides: shadow-utils, tzdata, /bin/sh, rtld(GNU_HASH)\n'
         provided_versions
-        # RHEL's policy: units are disabled until somebody enables them.
+        # RHEL's policy: units are disabled until an administrator enables them.
         cat <<'SPEC'
 %description
 x
@@ -90,9 +91,11 @@ server_files() {
     else
         mkdir "$to/usr/lib64/$family/plugin"
     fi
-    printf '[client]\nsocket=/var/lib/mysql/mysql.sock\n!includedir /etc/my.cnf.d\n' >"$to/etc/my.cnf"
+    printf '[client]\nsocket=/var/lib/mysql/mysql.sock\n!includedir /etc/my.cnf.d\n' \
+        >"$to/etc/my.cnf"
     server_options >"$to/etc/my.cnf.d/$family-server.cnf"
-    printf '[Unit]\nDescription=server\n[Service]\nUser=mysql\nExecStart=/usr/libexec/%s\n' "$daemon" \
+    printf '[Unit]\nDescription=server\n[Service]\nUser=mysql\nExecStart=%s\n' \
+        "/usr/libexec/$daemon" \
         >"$to/usr/lib/systemd/system/$unit.service"
 }
 

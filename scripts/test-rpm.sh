@@ -88,7 +88,8 @@ make_root() {
 make_repository() {
     rm -rf "$work/rpm"
     # It lives for minutes: no time for making it small.
-    TACHO_RPM_DIRECTORY=$work/rpm TACHO_RPM_RELEASE=$1 TACHO_RPM_PAYLOAD=w1.zstdio scripts/rpm.sh "$release" >"$work/built"
+    TACHO_RPM_DIRECTORY=$work/rpm TACHO_RPM_RELEASE=$1 TACHO_RPM_PAYLOAD=w1.zstdio \
+        scripts/rpm.sh "$release" >"$work/built"
     TACHO_RPM_DIRECTORY=$work/rpm TACHO_RPM_REPO=$work/repo \
         scripts/repo-rpm.sh repo@tachograph.test >"$work/said"
 }
@@ -108,8 +109,8 @@ name=stand-ins
 baseurl=file://$work/standins
 gpgcheck=0
 REPO
-    printf '[main]\nreposdir=%s\ncachedir=%s\nlogdir=%s\npersistdir=%s\nplugins=0\nbest=1\nmetadata_expire=0\n' \
-        "$work/repos" "$work/cache" "$work/dnf" "$work/dnf" >"$work/dnf.conf"
+    printf '%s\n' '[main]' "reposdir=$work/repos" "cachedir=$work/cache" "logdir=$work/dnf" \
+        "persistdir=$work/dnf" plugins=0 best=1 metadata_expire=0 >"$work/dnf.conf"
 }
 run_dnf() {
     dnf --config "$work/dnf.conf" --quiet --assumeyes --installroot "$root" --releasever 9 \

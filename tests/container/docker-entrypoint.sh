@@ -1,8 +1,9 @@
 #!/bin/bash
-# The entrypoint of the stand-ins of scripts/test-container.sh for the official images of MariaDB and
-# MySQL. It runs the server in the ways that theirs do, in the same order: it asks for the options as
-# root, makes a data directory as the server's user, runs the files in /docker-entrypoint-initdb.d
-# with a server for that, and becomes the server. It knows none of their variables.
+# The entrypoint of the stand-ins of scripts/test-container.sh for the official images of MariaDB
+# and MySQL. It runs the server in the ways that theirs do, in the same order: it asks for the
+# options as root, makes a data directory as the server's user, runs the files in
+# /docker-entrypoint-initdb.d with a server for that, and becomes the server. It knows none of
+# their variables.
 set -euo pipefail
 
 say() { printf '[Entrypoint]: %s\n' "$*"; }
