@@ -137,7 +137,8 @@ check_hub() {
     done
     podman exec hub tacho-hub token create --data /var/lib/tacho-hub --role agent --server db1 |
         podman run --rm -i --pull never --network none --volume keys:/var/lib/tacho \
-            --entrypoint sh "$image" -c 'install -m 400 -o mysql /dev/stdin /var/lib/tacho/hub.token'
+            --entrypoint sh "$image" \
+            -c 'install -m 400 -o mysql /dev/stdin /var/lib/tacho/hub.token'
     podman run --rm --pull never --network container:hub --volume log:/var/log/tacho \
         --volume keys:/var/lib/tacho:ro --user 999:999 --entrypoint tacho "$image" \
         ship /var/log/tacho/log --hub http://127.0.0.1:7780 --token-file /var/lib/tacho/hub.token \

@@ -84,7 +84,8 @@ has() {
 
 # The data directory, as the units of RHEL make it.
 initialize() {
-    inside install -d -o mysql -g mysql /var/lib/mysql{,-files} /var/log/{mariadb,mysql} "/run/$family"
+    inside install -d -o mysql -g mysql /var/lib/mysql{,-files} /var/log/{mariadb,mysql} \
+        "/run/$family"
     case "$release" in
         mariadb*) inside mariadb-install-db --defaults-file=/etc/my.cnf --user=mysql --rpm \
             --skip-test-db ;;
