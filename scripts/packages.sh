@@ -53,3 +53,12 @@ need_built() {
         }
     done
 }
+
+# interrupted LOG TEXT: whether a log has the statement with this text as interrupted. One that ran
+# for long has a line of its own before, and then only that has the text.
+interrupted() {
+    local seq
+    ! grep -q "\"outcome\":\"interrupted\".*$2" "$1" || return 0
+    seq=$(sed -n "s/.*\"seq\":\([0-9]*\),.*\"outcome\":\"running\".*$2.*/\1/p" "$1" | tail -n 1)
+    [ -n "$seq" ] && grep -q "\"outcome\":\"interrupted\".*\"running_seq\":$seq[,}]" "$1"
+}

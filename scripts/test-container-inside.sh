@@ -94,7 +94,7 @@ check_kill() {
     [ -z "$(uniq -d "$HOME/found")" ] || fail "rows are in the log twice: $(uniq -d "$HOME/found")"
     [ -z "$(comm -23 "$HOME/wanted" "$HOME/found")" ] ||
         fail "rows are not in the log: $(comm -23 "$HOME/wanted" "$HOME/found" | head)"
-    grep -q '"outcome":"interrupted".*it runs' "$HOME/log" ||
+    interrupted "$HOME/log" "it runs" ||
         fail "the statement that ran is not in the log as interrupted"
 }
 

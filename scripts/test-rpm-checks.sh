@@ -132,7 +132,8 @@ check_recording() {
     server=
     start
     stop
-    has '"outcome":"interrupted".*it runs'
+    read_log
+    interrupted "$work/log" "it runs" || fail "the killed statement is not in the log"
     has "SELECT 'after a restart'"
     key=$(sed -n '0,/"signing_key"/s/.*"signing_key":"\([^"]*\)".*/\1/p' "$work/log")
     inside tacho verify --key "$key" "$log" >/dev/null || fail "the log does not verify"
