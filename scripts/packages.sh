@@ -60,5 +60,5 @@ interrupted() {
     local seq
     ! grep -q "\"outcome\":\"interrupted\".*$2" "$1" || return 0
     seq=$(sed -n "s/.*\"seq\":\([0-9]*\),.*\"outcome\":\"running\".*$2.*/\1/p" "$1" | tail -n 1)
-    [ -n "$seq" ] && grep -q "\"outcome\":\"interrupted\".*\"running_seq\":$seq[,}]" "$1"
+    [ -n "$seq" ] && grep -q "\"outcome\":\"interrupted\".*\"running_seq\":${seq}[,}]" "$1"
 }
