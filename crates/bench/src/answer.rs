@@ -13,7 +13,7 @@ use serde::Serialize;
 use crate::figures::Design;
 use crate::lines::{InstructionsLine, Line, LoadLine, ResultLine, RunLine};
 use crate::method::{NONE, NONE_AGAIN, Switch};
-use verdict::{Aspect, Verdict};
+use verdict::{Aspect, CostVerdict};
 
 pub use words::Phrase;
 
@@ -22,7 +22,7 @@ const SUBJECT: &str = "tacho";
 
 /// An answer about one figure of a method under a load.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Answer {
+pub struct CostAnswer {
     /// The load.
     #[serde(flatten)]
     pub load: LoadLine,
@@ -78,7 +78,7 @@ pub struct Sentence {
 }
 
 /// The figures of all methods that the report draws, in the order of the results.
-pub fn answers(lines: &[Line]) -> Vec<Answer> {
+pub fn answers(lines: &[Line]) -> Vec<CostAnswer> {
     let Some(run) = run_of(lines) else { return Vec::new() };
     results(lines).flat_map(|result| of_result(run, result)).map(|(answer, _)| answer).collect()
 }
@@ -122,7 +122,7 @@ fn results(lines: &[Line]) -> impl Iterator<Item = &ResultLine> {
         .filter(|result| result.method != NONE_AGAIN)
 }
 
-fn of_result(run: &RunLine, result: &ResultLine) -> Vec<(Answer, (Aspect, Verdict))> {
+fn of_result(run: &RunLine, result: &ResultLine) -> Vec<(CostAnswer, (Aspect, CostVerdict))> {
     let design = design(run);
     Aspect::of_run(result.load.rate.is_some(), design)
         .into_iter()
@@ -132,10 +132,10 @@ fn of_result(run: &RunLine, result: &ResultLine) -> Vec<(Answer, (Aspect, Verdic
             let verdict = verdict::judge(aspect, figure, result.pairs, design, noise_max);
             let (floor_low, floor_high) = aspect.costs(figure.floor_low, figure.floor_high);
             let cost = match verdict {
-                Verdict::Known(cost) | Verdict::AtMost { cost, .. } => Some(cost),
-                Verdict::Unknown(_) => None,
+                CostVerdict::Known(cost) | CostVerdict::AtMost { cost, .. } => Some(cost),
+                CostVerdict::Unknown(_) => None,
             };
-            let answer = Answer {
+            let answer = CostAnswer {
                 load: result.load.clone(),
                 method: result.method.clone(),
                 switch: result.switch,
@@ -157,17 +157,17 @@ fn design(run: &RunLine) -> Design {
     if run.settings.side_by_side.is_some() { Design::SideBySide } else { Design::Neighbours }
 }
 
-fn certainty(verdict: &Verdict) -> Certainty {
+fn certainty(verdict: &CostVerdict) -> Certainty {
     match verdict {
-        Verdict::Known(_) => Certainty::Known,
-        Verdict::AtMost { .. } => Certainty::Bound,
-        Verdict::Unknown(_) => Certainty::Unknown,
+        CostVerdict::Known(_) => Certainty::Known,
+        CostVerdict::AtMost { .. } => Certainty::Bound,
+        CostVerdict::Unknown(_) => Certainty::Unknown,
     }
 }
 
 fn sentence(run: &RunLine, result: &ResultLine) -> Option<Sentence> {
     let found = of_result(run, result);
-    let known = |(answer, _): &(Answer, _)| answer.certainty != Certainty::Unknown;
+    let known = |(answer, _): &(CostAnswer, _)| answer.certainty != Certainty::Unknown;
     // An answer about the other aspect is better than none.
     let lead_at = found.iter().position(known).unwrap_or(0);
     let (answer, (aspect, verdict)) = found.get(lead_at)?;

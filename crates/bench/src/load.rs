@@ -13,7 +13,7 @@ use rustix::process::{Pid, Signal, kill_process_group, set_parent_process_death_
 
 use crate::histogram::{Counts, SharedFile};
 use crate::stop::Stop;
-use crate::workload::{Source, Workload};
+use crate::workload::{StatementSource, Workload};
 use tacho_sandbox::client::{Address, Login};
 use tacho_sandbox::sysbench::Sysbench;
 
@@ -86,16 +86,16 @@ impl LoadPlan {
     pub fn start(&self, work: &Path, stop: &Stop) -> Result<Load> {
         let mut shared = None;
         let mut command = match &self.workload.source {
-            Source::Command(line) => self.own_command(line),
-            Source::Stock(_) | Source::Ours(..) => {
+            StatementSource::Command(line) => self.own_command(line),
+            StatementSource::Stock(_) | StatementSource::Ours(..) => {
                 let measure = write(work, "measure.lua", MEASURE_LUA)?;
                 let interval_ns =
                     self.rate.map_or(0.0, |rate| 1e9 * f64::from(self.threads) / rate);
                 let file = SharedFile::create(&work.join("latencies"), self.threads, interval_ns)?;
                 let script = match &self.workload.source {
-                    Source::Ours(name, text) => write(work, name, text)?,
-                    Source::Stock(name) => PathBuf::from(name),
-                    Source::Command(_) => bail!("not a script"),
+                    StatementSource::Ours(name, text) => write(work, name, text)?,
+                    StatementSource::Stock(name) => PathBuf::from(name),
+                    StatementSource::Command(_) => bail!("not a script"),
                 };
                 let mut command =
                     self.sysbench(work, &measure.display().to_string())?.command("run");

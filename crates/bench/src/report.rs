@@ -6,7 +6,7 @@
 use anyhow::{Context as _, Result, bail};
 use serde::Serialize;
 
-use crate::answer::{self, Answer, Certainty, Sentence};
+use crate::answer::{self, Certainty, CostAnswer, Sentence};
 use crate::lines::Line;
 
 const PAGE: &str = include_str!("../assets/report/page.html");
@@ -27,7 +27,7 @@ const SCRIPT: [&str; 5] = [
 #[derive(Serialize)]
 struct Data<'a> {
     lines: &'a [Line],
-    answers: Vec<Answer>,
+    answers: Vec<CostAnswer>,
 }
 
 /// The page for the lines of a run.

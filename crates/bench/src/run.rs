@@ -21,7 +21,7 @@ use crate::sides;
 use crate::stop::{Interrupted, Stop};
 use crate::switch::Switcher;
 use crate::target::{PrivateOptions, Target, check_privileges};
-use crate::undo::{self, Found, Undo};
+use crate::undo::{self, EarlierRun, Undo};
 use crate::workload::Workload;
 use tacho_sandbox::client::{Conn, Login, Queryable};
 use tacho_sandbox::dialect::Dialect;
@@ -159,9 +159,9 @@ pub fn restore(login: &Login) -> Result<bool> {
     let mut conn = target.connect()?;
     lock(&mut conn)?;
     match undo::look(&mut conn)? {
-        Found::Nothing => Ok(false),
-        Found::Foreign => bail!(foreign()),
-        Found::Ours => {
+        EarlierRun::Nothing => Ok(false),
+        EarlierRun::Foreign => bail!(foreign()),
+        EarlierRun::Ours => {
             Undo::left_behind(&mut conn)?.run(&mut conn)?;
             Ok(true)
         }
@@ -182,9 +182,9 @@ fn foreign() -> String {
 
 fn take_up_what_is_left(conn: &mut Conn, out: &mut Output) -> Result<()> {
     match undo::look(conn)? {
-        Found::Nothing => {}
-        Found::Foreign => bail!(foreign()),
-        Found::Ours => {
+        EarlierRun::Nothing => {}
+        EarlierRun::Foreign => bail!(foreign()),
+        EarlierRun::Ours => {
             out.say("restoring what an earlier run changed …");
             Undo::left_behind(conn)?.run(conn)?;
         }

@@ -18,7 +18,7 @@ pub struct Undo {
 
 /// The remains of an earlier run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Found {
+pub enum EarlierRun {
     /// No schema of our name.
     Nothing,
     /// A schema that a bench has created.
@@ -31,16 +31,16 @@ pub enum Found {
 ///
 /// # Errors
 /// The server reports an error.
-pub fn look(conn: &mut Conn) -> Result<Found> {
+pub fn look(conn: &mut Conn) -> Result<EarlierRun> {
     let schema: Option<String> =
         conn.query_first(format!("SHOW DATABASES LIKE '{}'", SCHEMA.replace('_', "\\_")))?;
     if schema.is_none() {
-        return Ok(Found::Nothing);
+        return Ok(EarlierRun::Nothing);
     }
     let tables: Vec<String> = conn.query(format!("SHOW TABLES FROM {SCHEMA}"))?;
     // A run that died between its first two statements leaves an empty one.
     let ours = tables.is_empty() || tables.iter().any(|table| table == "undo");
-    Ok(if ours { Found::Ours } else { Found::Foreign })
+    Ok(if ours { EarlierRun::Ours } else { EarlierRun::Foreign })
 }
 
 impl Undo {

@@ -2,7 +2,7 @@
 
 /// The source of a workload's statements.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Source {
+pub enum StatementSource {
     /// A script of sysbench.
     Stock(&'static str),
     /// Our own script: its name and text.
@@ -19,27 +19,44 @@ pub struct Workload {
     /// The displayed title.
     pub title: String,
     /// The source of its statements.
-    pub source: Source,
+    pub source: StatementSource,
     /// Length of its statements, for scripts that use it.
     pub statement_bytes: u32,
 }
 
-const CONNECT: Source = Source::Ours("connect.lua", include_str!("../lua/connect.lua"));
-const STATEMENT: Source = Source::Ours("statement.lua", include_str!("../lua/statement.lua"));
+const CONNECT: StatementSource =
+    StatementSource::Ours("connect.lua", include_str!("../lua/connect.lua"));
+const STATEMENT: StatementSource =
+    StatementSource::Ours("statement.lua", include_str!("../lua/statement.lua"));
 
 impl Workload {
     /// The built-in workloads.
     pub fn built_in() -> Vec<Self> {
         [
-            ("oltp_point_select", "one row by its key", Source::Stock("oltp_point_select"), 0),
-            ("oltp_read_only", "14 reads in a transaction", Source::Stock("oltp_read_only"), 0),
+            (
+                "oltp_point_select",
+                "one row by its key",
+                StatementSource::Stock("oltp_point_select"),
+                0,
+            ),
+            (
+                "oltp_read_only",
+                "14 reads in a transaction",
+                StatementSource::Stock("oltp_read_only"),
+                0,
+            ),
             (
                 "oltp_read_write",
                 "14 reads, 4 writes in a transaction",
-                Source::Stock("oltp_read_write"),
+                StatementSource::Stock("oltp_read_write"),
                 0,
             ),
-            ("oltp_write_only", "4 writes in a transaction", Source::Stock("oltp_write_only"), 0),
+            (
+                "oltp_write_only",
+                "4 writes in a transaction",
+                StatementSource::Stock("oltp_write_only"),
+                0,
+            ),
             ("connect", "a new connection for each point select", CONNECT, 0),
             ("statement_1k", "point selects of 1 KiB of text", STATEMENT, 1 << 10),
             ("statement_8k", "point selects of 8 KiB of text", STATEMENT, 8 << 10),
@@ -59,13 +76,13 @@ impl Workload {
         Self {
             name: "command".to_owned(),
             title: command.to_owned(),
-            source: Source::Command(command.to_owned()),
+            source: StatementSource::Command(command.to_owned()),
             statement_bytes: 0,
         }
     }
 
     /// Whether sysbench runs it, so that events and their latencies are known.
     pub fn is_sysbench(&self) -> bool {
-        !matches!(self.source, Source::Command(_))
+        !matches!(self.source, StatementSource::Command(_))
     }
 }

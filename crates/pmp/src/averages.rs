@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::profile::Profile;
-use crate::state::State;
+use crate::state::ThreadState;
 
 /// Below this number of threads a state is not worth a word.
 const THREADS_MIN: f64 = 0.05;
@@ -13,7 +13,7 @@ const THREADS_MIN: f64 = 0.05;
 pub struct Averages {
     rounds: u64,
     /// Samples.
-    pub by_state: BTreeMap<State, u64>,
+    pub by_state: BTreeMap<ThreadState, u64>,
     /// Samples of threads that wait for work.
     pub idle: u64,
 }
@@ -49,7 +49,7 @@ impl Averages {
     /// "On average 1.6 threads ran, 6.2 waited for a processor and 0.4 for a lock."
     pub fn sentence(&self) -> String {
         let mut parts = Vec::new();
-        for state in State::ALL {
+        for state in ThreadState::ALL {
             let threads = self.threads(self.by_state.get(&state).copied().unwrap_or(0));
             if threads >= THREADS_MIN {
                 parts.push((threads, state));
@@ -59,9 +59,9 @@ impl Averages {
             return "All threads waited for work.".to_owned();
         };
         let noun = if number(*threads) == "1.0" { "thread" } else { "threads" };
-        let verb = if *state == State::Running { "ran" } else { waited(*state) };
+        let verb = if *state == ThreadState::Running { "ran" } else { waited(*state) };
         let mut text = format!("On average {} {noun} {verb}", number(*threads));
-        let mut is_waiting = *state != State::Running;
+        let mut is_waiting = *state != ThreadState::Running;
         for (index, (threads, state)) in others.iter().enumerate() {
             text.push_str(if index + 1 == others.len() { " and " } else { ", " });
             let phrase = waited(*state);
@@ -93,32 +93,32 @@ pub fn counted_sentence(counted: CpuAverages) -> String {
     )
 }
 
-fn waited(state: State) -> &'static str {
+fn waited(state: ThreadState) -> &'static str {
     match state {
-        State::Running => "ran",
-        State::Runnable => "waited for a processor",
-        State::Lock => "waited for a lock",
-        State::Condition => "waited for a condition or a read-write lock",
-        State::Disk => "waited for the disk",
-        State::Network => "waited for the network",
-        State::Sleep => "waited for a time to pass",
-        State::Memory => "waited for a page of memory",
-        State::Other => "waited in other system calls",
+        ThreadState::Running => "ran",
+        ThreadState::Runnable => "waited for a processor",
+        ThreadState::Lock => "waited for a lock",
+        ThreadState::Condition => "waited for a condition or a read-write lock",
+        ThreadState::Disk => "waited for the disk",
+        ThreadState::Network => "waited for the network",
+        ThreadState::Sleep => "waited for a time to pass",
+        ThreadState::Memory => "waited for a page of memory",
+        ThreadState::Other => "waited in other system calls",
     }
 }
 
 /// What the threads of a state do.
-pub fn what(state: State) -> &'static str {
+pub fn what(state: ThreadState) -> &'static str {
     match state {
-        State::Running => "computing",
-        State::Runnable => "ready, waiting for a processor",
-        State::Lock => "waiting for a mutex",
-        State::Condition => "waiting for a condition, a read-write lock, a semaphore",
-        State::Disk => "waiting for the disk",
-        State::Network => "waiting for the network or a pipe",
-        State::Sleep => "waiting for a time to pass",
-        State::Memory => "waiting for a page of memory",
-        State::Other => "waiting in another system call",
+        ThreadState::Running => "computing",
+        ThreadState::Runnable => "ready, waiting for a processor",
+        ThreadState::Lock => "waiting for a mutex",
+        ThreadState::Condition => "waiting for a condition, a read-write lock, a semaphore",
+        ThreadState::Disk => "waiting for the disk",
+        ThreadState::Network => "waiting for the network or a pipe",
+        ThreadState::Sleep => "waiting for a time to pass",
+        ThreadState::Memory => "waiting for a page of memory",
+        ThreadState::Other => "waiting in another system call",
     }
 }
 
@@ -132,7 +132,7 @@ mod tests {
     use super::*;
     use crate::turns::Scheduled;
 
-    fn profile(entries: &[(State, bool, u64)]) -> Profile {
+    fn profile(entries: &[(ThreadState, bool, u64)]) -> Profile {
         let mut profile = Profile::new(1, "x");
         profile.rounds = 10;
         for (state, idle, count) in entries {
@@ -146,23 +146,23 @@ mod tests {
     fn a_sentence_has_the_states_in_order() {
         let sentence = |entries: &[_]| Averages::of(&profile(entries)).sentence();
         let all = [
-            (State::Lock, false, 4),
-            (State::Running, false, 16),
-            (State::Runnable, false, 62),
-            (State::Network, true, 200),
+            (ThreadState::Lock, false, 4),
+            (ThreadState::Running, false, 16),
+            (ThreadState::Runnable, false, 62),
+            (ThreadState::Network, true, 200),
         ];
         assert_eq!(
             sentence(&all),
             "On average 1.6 threads ran, 6.2 waited for a processor and 0.4 for a lock."
         );
-        let one = [(State::Disk, false, 10)];
+        let one = [(ThreadState::Disk, false, 10)];
         assert_eq!(sentence(&one), "On average 1.0 thread waited for the disk.");
-        let two = [(State::Lock, false, 30), (State::Disk, false, 10)];
+        let two = [(ThreadState::Lock, false, 30), (ThreadState::Disk, false, 10)];
         assert_eq!(
             sentence(&two),
             "On average 3.0 threads waited for a lock and 1.0 for the disk."
         );
-        assert_eq!(sentence(&[(State::Network, true, 7)]), "All threads waited for work.");
+        assert_eq!(sentence(&[(ThreadState::Network, true, 7)]), "All threads waited for work.");
     }
 
     #[test]

@@ -14,7 +14,7 @@ pub enum Root {
     /// The function that started the thread.
     Thread,
     /// The state of the thread: `running`, `lock`, …
-    State,
+    ThreadState,
 }
 
 /// A line that is not a folded stack.
@@ -29,7 +29,7 @@ pub struct FoldedError {
 pub fn fold(profile: &Profile, with_idle: bool, root: Root) -> Folded {
     let mut folded = Folded::new();
     for entry in profile.seen(with_idle) {
-        let state = (root == Root::State).then(|| entry.state.name().to_owned());
+        let state = (root == Root::ThreadState).then(|| entry.state.name().to_owned());
         // `;` separates frames; functions of C, C++ and Rust have none in their names.
         let frames = profile.stack(entry).rev().map(|frame| frame.function.replace(';', ":"));
         let names: Vec<String> = state.into_iter().chain(frames).collect();
@@ -74,7 +74,7 @@ pub fn parse(text: &str) -> Result<Folded, FoldedError> {
 mod tests {
     use super::*;
     use crate::modules::Frame;
-    use crate::state::State;
+    use crate::state::ThreadState;
 
     #[test]
     fn the_outermost_comes_first() {
@@ -88,16 +88,16 @@ mod tests {
             })
         };
         let stack = vec![frame("inner"), frame("operator new(unsigned long)"), frame("main")];
-        let waiting = profile.entry(stack.clone(), State::Lock, "t", |_, _| false);
-        let running = profile.entry(stack, State::Running, "t", |_, _| false);
-        let idle = profile.entry(vec![], State::Sleep, "t", |_, _| true);
+        let waiting = profile.entry(stack.clone(), ThreadState::Lock, "t", |_, _| false);
+        let running = profile.entry(stack, ThreadState::Running, "t", |_, _| false);
+        let idle = profile.entry(vec![], ThreadState::Sleep, "t", |_, _| true);
         for (entry, count) in [(waiting, 2), (running, 3), (idle, 4)] {
             profile.entries[entry].count = count;
         }
         let folded = fold(&profile, false, Root::Thread);
         assert_eq!(text(&folded), "main;operator new(unsigned long);inner 5\n");
         assert_eq!(parse(&text(&folded)).expect("the same"), folded);
-        let by_state = text(&fold(&profile, true, Root::State));
+        let by_state = text(&fold(&profile, true, Root::ThreadState));
         let expected = "lock;main;operator new(unsigned long);inner 2\n\
                         running;main;operator new(unsigned long);inner 3\nsleep 4\n";
         assert_eq!(by_state, expected);

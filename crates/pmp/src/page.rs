@@ -65,7 +65,7 @@ fn escape(text: &str) -> String {
 mod tests {
     use super::*;
     use crate::modules::Frame;
-    use crate::state::State;
+    use crate::state::ThreadState;
     use crate::verdict::Patterns;
 
     fn frame(function: &str) -> Frame {
@@ -77,7 +77,7 @@ mod tests {
         }
     }
 
-    fn profile(stacks: &[(State, bool, u64, &[&str])]) -> Profile {
+    fn profile(stacks: &[(ThreadState, bool, u64, &[&str])]) -> Profile {
         let mut profile = Profile::new(1, "<b>&\"x\"");
         profile.rounds = 10;
         for (state, idle, count, functions) in stacks {
@@ -90,8 +90,8 @@ mod tests {
 
     #[test]
     fn text_from_outside_is_escaped() {
-        let stacks: &[(State, bool, u64, &[&str])] =
-            &[(State::Running, false, 1, &["std::vector<int>::at", "</script>{{title}}"])];
+        let stacks: &[(ThreadState, bool, u64, &[&str])] =
+            &[(ThreadState::Running, false, 1, &["std::vector<int>::at", "</script>{{title}}"])];
         let mut profile = profile(stacks);
         profile.entries[0].sql.insert("Query: <script>".into(), 1);
         let html = page(&profile, &[], false);
@@ -108,10 +108,10 @@ mod tests {
     fn the_finding_comes_before_the_advice() {
         let lock: &[&str] = &["MYSQL_QUERY_LOG::write", "LOGGER::general_log_write"];
         let profile = profile(&[
-            (State::Running, false, 12, &["JOIN::exec"]),
-            (State::Runnable, false, 24, &["JOIN::exec"]),
-            (State::Lock, false, 30, lock),
-            (State::Network, true, 99, &["poll"]),
+            (ThreadState::Running, false, 12, &["JOIN::exec"]),
+            (ThreadState::Runnable, false, 24, &["JOIN::exec"]),
+            (ThreadState::Lock, false, 30, lock),
+            (ThreadState::Network, true, 99, &["poll"]),
         ]);
         let patterns = Patterns::built_in().expect("the table");
         let findings = patterns.findings(&profile);
@@ -138,7 +138,7 @@ mod tests {
     #[test]
     fn every_state_has_a_color() {
         let styles = STYLES.concat();
-        for name in State::ALL.map(State::name).iter().chain(&["idle"]) {
+        for name in ThreadState::ALL.map(ThreadState::name).iter().chain(&["idle"]) {
             let rule = format!(".{name} {{ --state: var(--{name}); }}");
             assert!(styles.contains(&rule), "{rule}");
             // Light and dark.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::modules::Frame;
-use crate::state::State;
+use crate::state::ThreadState;
 use crate::turns::Scheduled;
 
 /// Version of the JSON form.
@@ -51,7 +51,7 @@ pub struct Profile {
 #[derive(Clone, Debug, Default)]
 struct Index {
     frames: HashMap<Frame, usize>,
-    entries: HashMap<(Vec<usize>, State, String), EntryId>,
+    entries: HashMap<(Vec<usize>, ThreadState, String), EntryId>,
 }
 
 /// A stack, in one state, in threads of one name.
@@ -60,7 +60,7 @@ pub struct Entry {
     /// Samples.
     pub count: u64,
     /// The state of the threads.
-    pub state: State,
+    pub state: ThreadState,
     /// Name of the threads.
     pub thread: String,
     /// Whether they wait for work.
@@ -159,7 +159,7 @@ impl Profile {
     pub fn entry(
         &mut self,
         stack: Vec<usize>,
-        state: State,
+        state: ThreadState,
         thread: &str,
         is_idle: impl FnOnce(&Self, &Entry) -> bool,
     ) -> EntryId {
@@ -227,9 +227,9 @@ mod tests {
         let a = profile.frame(frame("a"));
         let b = profile.frame(frame("b"));
         assert_eq!(profile.frame(frame("a")), a);
-        let entry = profile.entry(vec![a, b], State::Lock, "t", |_, _| false);
-        assert_eq!(profile.entry(vec![a, b], State::Lock, "t", |_, _| true), entry);
-        assert_ne!(profile.entry(vec![a, b], State::Running, "t", |_, _| true), entry);
+        let entry = profile.entry(vec![a, b], ThreadState::Lock, "t", |_, _| false);
+        assert_eq!(profile.entry(vec![a, b], ThreadState::Lock, "t", |_, _| true), entry);
+        assert_ne!(profile.entry(vec![a, b], ThreadState::Running, "t", |_, _| true), entry);
         profile.entries[entry].count = 2;
         let json = serde_json::to_string(&profile).expect("JSON");
         let back: Profile = serde_json::from_str(&json).expect("the same");

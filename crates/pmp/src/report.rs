@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::averages::{self, Averages, what};
 use crate::profile::{Entry, Profile, Times};
-use crate::state::State;
+use crate::state::ThreadState;
 use crate::verdict::{Finding, NOTABLE_PERCENT};
 
 /// What to display.
@@ -66,7 +66,7 @@ fn write_states(
     with_idle: bool,
     total: u64,
 ) -> std::fmt::Result {
-    let mut by_state: BTreeMap<State, u64> = BTreeMap::new();
+    let mut by_state: BTreeMap<ThreadState, u64> = BTreeMap::new();
     for entry in profile.seen(with_idle) {
         *by_state.entry(entry.state).or_default() += entry.count;
     }
@@ -76,7 +76,7 @@ fn write_states(
         writeln!(out, "{}", averages::counted_sentence(counted))?;
     }
     writeln!(out, "\n   share  threads  state")?;
-    for state in State::ALL {
+    for state in ThreadState::ALL {
         if let Some(count) = by_state.get(&state) {
             let (share, threads) = (percent(*count, total), averages.threads(*count));
             let name = state.name();
@@ -244,8 +244,8 @@ mod tests {
             percent: 75.0,
             meaning: "They queue.".into(),
             advice: "Turn it off.".into(),
-            state: Some(State::Lock),
-            states: [(State::Lock, 3), (State::Running, 1)].into(),
+            state: Some(ThreadState::Lock),
+            states: [(ThreadState::Lock, 3), (ThreadState::Running, 1)].into(),
             sql: [("Query: Init".to_owned(), 2)].into(),
         };
         let small = Finding { name: "other".into(), percent: 1.0, ..finding.clone() };

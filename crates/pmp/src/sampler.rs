@@ -19,9 +19,9 @@ use crate::memory::{STACK_BYTES_MAX, Stack};
 use crate::modules::{Frame, Modules};
 use crate::processlist::SqlStates;
 use crate::profile::{EntryId, Profile};
-use crate::state::State;
+use crate::state::ThreadState;
 use crate::stop::{self, Snapshot, StopError};
-use crate::task::{Place, Ran, Tasks, Tid};
+use crate::task::{Ran, Tasks, Tid, Whereabouts};
 use crate::turns::Turns;
 use crate::unwind::{End, Registers, Trace, Unwinder};
 use crate::verdict::Patterns;
@@ -284,7 +284,7 @@ impl<'a> Sampler<'a> {
     fn try_look(&mut self, tid: Tid, ran: Ran, policy: StopPolicy) -> io::Result<Look> {
         let mut before = ran;
         if policy == StopPolicy::Always {
-            let has_work = self.tasks.place(tid)? == Place::Running;
+            let has_work = self.tasks.place(tid)? == Whereabouts::Running;
             return self.needs_stop(tid, has_work);
         }
         if let Some(Known { seen: Some((ran, entry)), .. }) = self.threads.get(&tid)
@@ -294,7 +294,7 @@ impl<'a> Sampler<'a> {
         }
         for attempt in 0..ATTEMPTS_MAX {
             let place = self.tasks.place(tid)?;
-            let Place::Blocked { sp, pc, .. } = place else {
+            let Whereabouts::Blocked { sp, pc, .. } = place else {
                 // Later, it was asleep when the round came to it.
                 return self.needs_stop(tid, attempt == 0);
             };
@@ -312,8 +312,8 @@ impl<'a> Sampler<'a> {
                 return self.needs_stop(tid, false);
             }
             let state = match place {
-                Place::Blocked { syscall: libc::SYS_restart_syscall, .. } => None,
-                place => Some(State::of(&place, stat.state)),
+                Whereabouts::Blocked { syscall: libc::SYS_restart_syscall, .. } => None,
+                place => Some(ThreadState::of(&place, stat.state)),
             };
             let entry = self.entry_of_trace(&trace, state, &stat.name);
             let known = self.known(tid);
@@ -330,7 +330,7 @@ impl<'a> Sampler<'a> {
     }
 
     /// The state of a thread in `R`.
-    fn state_of_work(&mut self, tid: Tid, is_just_woken: bool) -> State {
+    fn state_of_work(&mut self, tid: Tid, is_just_woken: bool) -> ThreadState {
         self.known(tid).turns.state(is_just_woken)
     }
 
@@ -380,8 +380,8 @@ impl<'a> Sampler<'a> {
         }
         let state = match snapshot.waited_in {
             Some((libc::SYS_restart_syscall, _)) => None,
-            Some((call, argument)) => Some(State::of_syscall(call, argument, 'S')),
-            None => Some(self.state_of_work(thread.tid, State::only_waits(snapshot.call))),
+            Some((call, argument)) => Some(ThreadState::of_syscall(call, argument, 'S')),
+            None => Some(self.state_of_work(thread.tid, ThreadState::only_waits(snapshot.call))),
         };
         self.entry_of_trace(&trace, state, &thread.name)
     }
@@ -407,7 +407,12 @@ impl<'a> Sampler<'a> {
     }
 
     /// Without a state, the functions determine it.
-    fn entry_of_trace(&mut self, trace: &Trace, state: Option<State>, thread: &str) -> EntryId {
+    fn entry_of_trace(
+        &mut self,
+        trace: &Trace,
+        state: Option<ThreadState>,
+        thread: &str,
+    ) -> EntryId {
         let mut stack = Vec::with_capacity(trace.addresses.len() + 1);
         for address in &trace.addresses {
             let number = match self.frames.get(address) {
@@ -428,7 +433,7 @@ impl<'a> Sampler<'a> {
         }
         let frames = &self.profile.frames;
         let names = stack.iter().map(|number| frames[*number].function.as_str());
-        let state = state.unwrap_or_else(|| State::of_functions(names));
+        let state = state.unwrap_or_else(|| ThreadState::of_functions(names));
         self.entry(stack, state, thread)
     }
 
@@ -438,12 +443,12 @@ impl<'a> Sampler<'a> {
         self.entry_of_text(&format!("[{}]", state.name()), state, &thread.name)
     }
 
-    fn entry_of_text(&mut self, text: &str, state: State, thread: &str) -> EntryId {
+    fn entry_of_text(&mut self, text: &str, state: ThreadState, thread: &str) -> EntryId {
         let stack = vec![self.profile.frame(text_frame(text))];
         self.entry(stack, state, thread)
     }
 
-    fn entry(&mut self, stack: Vec<usize>, state: State, thread: &str) -> EntryId {
+    fn entry(&mut self, stack: Vec<usize>, state: ThreadState, thread: &str) -> EntryId {
         let patterns = self.patterns;
         self.profile.entry(stack, state, thread, |profile, entry| patterns.is_idle(profile, entry))
     }

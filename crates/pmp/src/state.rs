@@ -2,12 +2,12 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::task::Place;
+use crate::task::Whereabouts;
 
 /// The state of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum State {
+pub enum ThreadState {
     /// Computes. (If the kernel does not count: or is ready to.)
     Running,
     /// Has work, and waits for a CPU: see `turns.rs`.
@@ -28,7 +28,7 @@ pub enum State {
     Other,
 }
 
-impl State {
+impl ThreadState {
     /// All states, in their order of display.
     pub const ALL: [Self; 9] = [
         Self::Running,
@@ -80,17 +80,17 @@ impl State {
     }
 
     /// From the location of the thread. `letter` is the state in `/proc/<pid>/task/<tid>/stat`.
-    pub fn of(place: &Place, letter: char) -> Self {
+    pub fn of(place: &Whereabouts, letter: char) -> Self {
         match *place {
-            Place::Running => Self::Running,
-            Place::Blocked { syscall, .. } if syscall < 0 => {
+            Whereabouts::Running => Self::Running,
+            Whereabouts::Blocked { syscall, .. } if syscall < 0 => {
                 if letter == 'D' {
                     Self::Memory
                 } else {
                     Self::Other
                 }
             }
-            Place::Blocked { syscall, arguments, .. } => {
+            Whereabouts::Blocked { syscall, arguments, .. } => {
                 Self::of_syscall(syscall, arguments[1], letter)
             }
         }
@@ -128,7 +128,7 @@ impl State {
     }
 }
 
-impl State {
+impl ThreadState {
     /// Whether this system call does nothing but wait: a thread that has work and is in it has just
     /// been woken.
     pub fn only_waits(syscall: i64) -> bool {
@@ -158,31 +158,34 @@ mod tests {
 
     #[test]
     fn distinguishes_a_mutex_from_a_condition_variable() {
-        let futex = |op: i32| State::of_syscall(libc::SYS_futex, op as u64, 'S');
-        assert_eq!(futex(libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG), State::Lock);
+        let futex = |op: i32| ThreadState::of_syscall(libc::SYS_futex, op as u64, 'S');
+        assert_eq!(futex(libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG), ThreadState::Lock);
         let timed = libc::FUTEX_WAIT_BITSET | libc::FUTEX_PRIVATE_FLAG | libc::FUTEX_CLOCK_REALTIME;
-        assert_eq!(futex(timed), State::Condition);
+        assert_eq!(futex(timed), ThreadState::Condition);
     }
 
     #[test]
     fn distinguishes_a_file_from_a_socket() {
-        assert_eq!(State::of_syscall(libc::SYS_write, 0, 'D'), State::Disk);
-        assert_eq!(State::of_syscall(libc::SYS_read, 0, 'S'), State::Network);
-        assert_eq!(State::of_syscall(libc::SYS_fdatasync, 0, 'S'), State::Disk);
+        assert_eq!(ThreadState::of_syscall(libc::SYS_write, 0, 'D'), ThreadState::Disk);
+        assert_eq!(ThreadState::of_syscall(libc::SYS_read, 0, 'S'), ThreadState::Network);
+        assert_eq!(ThreadState::of_syscall(libc::SYS_fdatasync, 0, 'S'), ThreadState::Disk);
     }
 
     #[test]
     fn a_restarted_call_is_recognised_by_its_function() {
-        let of = |names: &[&str]| State::of_functions(names.iter().copied());
-        assert_eq!(of(&["poll", "vio_io_wait"]), State::Network);
-        assert_eq!(of(&["[libc.so.6+0x85e60]", "pthread_cond_timedwait", "x"]), State::Condition);
-        assert_eq!(of(&["__clock_nanosleep"]), State::Sleep);
-        assert_eq!(of(&["a", "b", "c", "poll"]), State::Other);
+        let of = |names: &[&str]| ThreadState::of_functions(names.iter().copied());
+        assert_eq!(of(&["poll", "vio_io_wait"]), ThreadState::Network);
+        assert_eq!(
+            of(&["[libc.so.6+0x85e60]", "pthread_cond_timedwait", "x"]),
+            ThreadState::Condition
+        );
+        assert_eq!(of(&["__clock_nanosleep"]), ThreadState::Sleep);
+        assert_eq!(of(&["a", "b", "c", "poll"]), ThreadState::Other);
     }
 
     #[test]
     fn names_are_those_of_the_json() {
-        for state in State::ALL {
+        for state in ThreadState::ALL {
             let json = serde_json::to_string(&state).expect("a name");
             assert_eq!(json, format!("\"{}\"", state.name()));
         }

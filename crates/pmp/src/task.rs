@@ -30,7 +30,7 @@ pub struct Ran {
 
 /// The location of a thread, as the kernel reports it without stopping it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum Whereabouts {
     /// On a CPU, or ready for one: its registers cannot be read from outside.
     Running,
     /// In the kernel, off the CPU.
@@ -101,7 +101,7 @@ impl Tasks {
     ///
     /// # Errors
     /// The thread has ended, or permission is denied.
-    pub fn place(&self, tid: Tid) -> io::Result<Place> {
+    pub fn place(&self, tid: Tid) -> io::Result<Whereabouts> {
         let text = self.read(tid, "syscall")?;
         parse_place(&text).ok_or_else(|| unexpected("syscall", &text))
     }
@@ -161,11 +161,11 @@ fn parse_switches(status: &str) -> Option<u64> {
     Some(number("voluntary_ctxt_switches:")? + number("nonvoluntary_ctxt_switches:")?)
 }
 
-fn parse_place(text: &str) -> Option<Place> {
+fn parse_place(text: &str) -> Option<Whereabouts> {
     let mut words = text.split_ascii_whitespace();
     let first = words.next()?;
     if first == "running" {
-        return Some(Place::Running);
+        return Some(Whereabouts::Running);
     }
     let syscall: i64 = first.parse().ok()?;
     let mut hex = || u64::from_str_radix(words.next()?.strip_prefix("0x")?, 16).ok();
@@ -175,7 +175,7 @@ fn parse_place(text: &str) -> Option<Place> {
             *argument = hex()?;
         }
     }
-    Some(Place::Blocked { syscall, arguments, sp: hex()?, pc: hex()? })
+    Some(Whereabouts::Blocked { syscall, arguments, sp: hex()?, pc: hex()? })
 }
 
 fn parse_stat(text: &str) -> Option<Stat> {
@@ -196,16 +196,16 @@ mod tests {
         assert_eq!(parse_ran("19226 17 5\n"), Some(ran));
         let status = "Name:\tx\nvoluntary_ctxt_switches:\t150\nnonvoluntary_ctxt_switches:\t5\n";
         assert_eq!(parse_switches(status), Some(155));
-        assert_eq!(parse_place("running\n"), Some(Place::Running));
+        assert_eq!(parse_place("running\n"), Some(Whereabouts::Running));
         let text = "202 0x7f01 0x189 0x0 0x0 0x0 0xffffffff 0x7ffd10 0x7f22\n";
-        let place = Place::Blocked {
+        let place = Whereabouts::Blocked {
             syscall: 202,
             arguments: [0x7f01, 0x189, 0, 0, 0, 0xffff_ffff],
             sp: 0x7f_fd10,
             pc: 0x7f22,
         };
         assert_eq!(parse_place(text), Some(place));
-        let fault = Place::Blocked { syscall: -1, arguments: [0; 6], sp: 1, pc: 2 };
+        let fault = Whereabouts::Blocked { syscall: -1, arguments: [0; 6], sp: 1, pc: 2 };
         assert_eq!(parse_place("-1 0x1 0x2\n"), Some(fault));
         assert_eq!(parse_place("202 0x7f01"), None);
         let stat = parse_stat("12 (a (b) c) S 1 12").expect("a stat line");

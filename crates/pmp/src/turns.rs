@@ -22,7 +22,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::state::State;
+use crate::state::ThreadState;
 use crate::task::Ran;
 
 /// How much of the counts of earlier samples stays with each sample: with the last one alone, a
@@ -88,17 +88,17 @@ impl Turns {
 
     /// The state of a sample in `R`, so that over many samples the proportion is met.
     /// `is_just_woken`: it was found where it had waited.
-    pub fn state(&mut self, is_just_woken: bool) -> State {
+    pub fn state(&mut self, is_just_woken: bool) -> ThreadState {
         if self.counted.run_ns == 0 && self.counted.wait_ns == 0 {
-            return State::Running;
+            return ThreadState::Running;
         }
         let work = self.run_ns + self.wait_ns;
         self.owed = (self.owed + if work > 0.0 { self.run_ns / work } else { 1.0 }).min(OWED_MAX);
         if self.owed >= 0.5 && !is_just_woken {
             self.owed -= 1.0;
-            State::Running
+            ThreadState::Running
         } else {
-            State::Runnable
+            ThreadState::Runnable
         }
     }
 }
@@ -115,7 +115,7 @@ mod tests {
     }
 
     /// States of a thread that is in R at each of these samples.
-    fn states(samples: &[Ran]) -> (Vec<State>, Scheduled) {
+    fn states(samples: &[Ran]) -> (Vec<ThreadState>, Scheduled) {
         let mut turns = Turns::since(samples[0]);
         let mut sum = Scheduled::default();
         let state = |now: &Ran| {
@@ -126,20 +126,20 @@ mod tests {
         (states, sum)
     }
 
-    fn running(states: &[State]) -> usize {
-        states.iter().filter(|state| **state == State::Running).count()
+    fn running(states: &[ThreadState]) -> usize {
+        states.iter().filter(|state| **state == ThreadState::Running).count()
     }
 
     #[test]
     fn a_thread_that_hardly_waited_runs() {
         let (states, _) = states(&[ran(10, 0, 3), ran(109, 0, 3), ran(209, 1, 4)]);
-        assert_eq!(states, [State::Running; 2]);
+        assert_eq!(states, [ThreadState::Running; 2]);
     }
 
     #[test]
     fn a_thread_that_gets_no_cpu_is_runnable() {
         let (states, _) = states(&[ran(10, 5, 3), ran(10, 5, 3), ran(11, 195, 4)]);
-        assert_eq!(states, [State::Runnable; 2]);
+        assert_eq!(states, [ThreadState::Runnable; 2]);
     }
 
     #[test]
@@ -179,7 +179,7 @@ mod tests {
             states.push(turns.state(is_just_woken));
         }
         assert_eq!(running(&states), 25);
-        assert!(states.iter().skip(1).step_by(2).all(|state| *state == State::Runnable));
+        assert!(states.iter().skip(1).step_by(2).all(|state| *state == ThreadState::Runnable));
     }
 
     #[test]
@@ -187,6 +187,6 @@ mod tests {
         let mut turns = Turns::since(Ran { turns: 4, ..Ran::default() });
         let now = Ran { turns: 9, ..Ran::default() };
         turns.advance(now, INTERVAL, &mut Scheduled::default());
-        assert_eq!(turns.state(false), State::Running);
+        assert_eq!(turns.state(false), ThreadState::Running);
     }
 }

@@ -8,7 +8,7 @@ use std::process::Command;
 use tacho_pmp::modules::Frame;
 use tacho_pmp::profile::Profile;
 use tacho_pmp::pt_pmp;
-use tacho_pmp::state::State;
+use tacho_pmp::state::ThreadState;
 
 /// A function as gdb shows it, our name, and its file (none: the program itself).
 type Function = (&'static str, Option<&'static str>, Option<&'static str>);
@@ -84,7 +84,7 @@ fn profile() -> Profile {
                 is_program: file.is_none(),
             }));
         }
-        let entry = profile.entry(numbers, State::Running, "t", |_, _| false);
+        let entry = profile.entry(numbers, ThreadState::Running, "t", |_, _| false);
         profile.entries[entry].count = count;
     }
     profile

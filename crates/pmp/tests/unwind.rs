@@ -10,7 +10,7 @@ use fixture_program::Fixture;
 use tacho_pmp::processlist::SqlStates;
 use tacho_pmp::profile::{Entry, Profile};
 use tacho_pmp::sampler::{Sampler, StopPolicy};
-use tacho_pmp::state::State;
+use tacho_pmp::state::ThreadState;
 use tacho_pmp::verdict::Patterns;
 
 /// For a test that has failed: on a busy machine each step may take long.
@@ -127,7 +127,8 @@ fn a_thread_asleep_is_not_stopped_once_its_frames_are_known() {
             && stops[rounds - 10] == stops[rounds - 1]
             && has(profile, "frame_pointer", |stack| stack == asleep("frame_pointer"))
     });
-    let state = |entry: &&Entry| entry.thread == "frame_pointer" && entry.state == State::Sleep;
+    let state =
+        |entry: &&Entry| entry.thread == "frame_pointer" && entry.state == ThreadState::Sleep;
     let asleep = profile.entries.iter().find(state).expect("seen asleep");
     assert!(asleep.count >= 10, "{asleep:?}");
     assert!(stops[0] < 5 && stops[stops.len() - 1] > 0, "{stops:?}");
@@ -171,7 +172,7 @@ fn running_threads_are_read_whole() {
     assert!(profile.stops.held.count() > 0);
     let spins = |entry: &&Entry| own_functions(&profile, &entry.stack)[0] == "spin";
     for entry in profile.entries.iter().filter(spins) {
-        assert!(matches!(entry.state, State::Running | State::Runnable), "{entry:?}");
+        assert!(matches!(entry.state, ThreadState::Running | ThreadState::Runnable), "{entry:?}");
     }
 }
 
@@ -256,7 +257,7 @@ fn elfutils_finds_the_same() {
         let entry = ours
             .entries
             .iter()
-            .filter(|entry| entry.thread == *name && entry.state == State::Sleep)
+            .filter(|entry| entry.thread == *name && entry.state == ThreadState::Sleep)
             // The first samples may be cut off.
             .max_by_key(|entry| entry.stack.len())
             .expect("seen");

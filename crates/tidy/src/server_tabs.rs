@@ -30,7 +30,7 @@ const COPIED: [&str; 4] = ["sql", "ini", "sh", "cnf"];
 
 /// A part of a page.
 #[derive(Clone, Copy, Debug)]
-enum Piece<'a> {
+enum GuidePart<'a> {
     Heading(&'a str),
     /// A line that is only bold.
     Bold(&'a str),
@@ -55,12 +55,12 @@ pub fn check(file: &File) -> Vec<Finding> {
     // The group so far: the numbers of its servers, and the line where it begins.
     let mut group: (Vec<usize>, usize) = (Vec::new(), 0);
     let mut label = None;
-    for (line, piece) in pieces.into_iter().chain([(0, Piece::Text)]) {
+    for (line, piece) in pieces.into_iter().chain([(0, GuidePart::Text)]) {
         let server = match piece {
-            Piece::Bold(name) => SERVERS.iter().position(|server| *server == name),
+            GuidePart::Bold(name) => SERVERS.iter().position(|server| *server == name),
             _ => None,
         };
-        let is_block = matches!(piece, Piece::Block { .. });
+        let is_block = matches!(piece, GuidePart::Block { .. });
         if let Some(line) = label.take()
             && !is_block
         {
@@ -75,7 +75,7 @@ pub fn check(file: &File) -> Vec<Finding> {
                 label = Some(line);
                 continue;
             }
-            (None, Piece::Block { language, text }) if group.0.is_empty() => {
+            (None, GuidePart::Block { language, text }) if group.0.is_empty() => {
                 let found = ONE_SERVER.find(text).filter(|_| COPIED.contains(&language));
                 if let Some(found) = found.filter(|_| !is_of_one) {
                     let lines = text[..found.start()].matches('\n').count();
@@ -83,11 +83,11 @@ pub fn check(file: &File) -> Vec<Finding> {
                 }
                 continue;
             }
-            (None, Piece::Block { .. }) => continue,
-            (None, Piece::Bold(name)) if name.starts_with("MySQL") => {
+            (None, GuidePart::Block { .. }) => continue,
+            (None, GuidePart::Bold(name)) if name.starts_with("MySQL") => {
                 find(line, format!("the name **{name}**"), ORDER);
             }
-            (None, Piece::Heading(text)) => {
+            (None, GuidePart::Heading(text)) => {
                 is_of_one = SERVERS.iter().any(|server| text.contains(server));
             }
             (None, _) => {}
@@ -103,7 +103,7 @@ pub fn check(file: &File) -> Vec<Finding> {
 
 /// The parts of a page, each with its first line, without empty lines. Text is one part for each
 /// line.
-fn pieces(page: &str) -> Vec<(usize, Piece<'_>)> {
+fn pieces(page: &str) -> Vec<(usize, GuidePart<'_>)> {
     let mut pieces = Vec::new();
     let mut offset = 0;
     let mut block: Option<(usize, &str, usize)> = None;
@@ -114,7 +114,7 @@ fn pieces(page: &str) -> Vec<(usize, Piece<'_>)> {
         let fence = line.strip_prefix("```");
         match (block, fence) {
             (Some((first, language, start)), Some("")) => {
-                pieces.push((first, Piece::Block { language, text: &page[start..begin] }));
+                pieces.push((first, GuidePart::Block { language, text: &page[start..begin] }));
                 block = None;
             }
             (Some(_), _) => {}
@@ -126,14 +126,14 @@ fn pieces(page: &str) -> Vec<(usize, Piece<'_>)> {
     pieces
 }
 
-fn piece(line: &str) -> Piece<'_> {
+fn piece(line: &str) -> GuidePart<'_> {
     if let Some(text) = line.strip_prefix('#') {
-        return Piece::Heading(text);
+        return GuidePart::Heading(text);
     }
     let bold = line.strip_prefix("**").and_then(|rest| rest.strip_suffix("**"));
     match bold {
-        Some(name) if !name.contains("**") => Piece::Bold(name),
-        _ => Piece::Text,
+        Some(name) if !name.contains("**") => GuidePart::Bold(name),
+        _ => GuidePart::Text,
     }
 }
 

@@ -4,8 +4,8 @@ use tacho_tidy::changed::Changed;
 use tacho_tidy::ratchet::Ratchet;
 use tacho_tidy::{Extent, Finding, count, tree};
 use tacho_tidy::{
-    dependencies, length, manifests, names, orderings, paths, releases, server_tabs, width, wording,
-    zone,
+    dependencies, length, manifests, names, orderings, paths, releases, server_tabs, width,
+    wording, zone,
 };
 
 /// Fails with one line for each message.

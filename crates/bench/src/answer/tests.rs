@@ -154,7 +154,7 @@ fn instructions_are_counted_exactly() {
 
 #[test]
 fn numbers_have_as_many_digits_as_their_interval() {
-    let known = |percent, low, high| Verdict::Known(verdict::Cost { percent, low, high });
+    let known = |percent, low, high| CostVerdict::Known(verdict::Cost { percent, low, high });
     for (verdict, words) in [
         (known(3.12, 2.0, 4.5), "costs 3.1 % ± 1.4"),
         (known(3.12, 3.11, 3.13), "costs 3.1 % ± 0.1"),

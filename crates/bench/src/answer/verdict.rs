@@ -66,7 +66,7 @@ pub struct Cost {
 
 /// What a figure says.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Verdict {
+pub enum CostVerdict {
     /// The cost, or the gain if it is negative, is neither zero nor the noise of the machine.
     Known(Cost),
     /// No cost was found, and it is not above `bound` percent.
@@ -103,16 +103,16 @@ pub fn judge(
     pairs: u32,
     design: Design,
     noise_max: f64,
-) -> Verdict {
+) -> CostVerdict {
     let (Some(ratio), Some(low), Some(high)) = (figure.ratio, figure.low, figure.high) else {
-        return Verdict::Unknown(Doubt::Noisy);
+        return CostVerdict::Unknown(Doubt::Noisy);
     };
     let wanted = match design {
         Design::Neighbours => PAIRS_MIN,
         Design::SideBySide => signed_rank::VALUES_MIN as u32,
     };
     if pairs < wanted {
-        return Verdict::Unknown(Doubt::TooFew { found: pairs, wanted });
+        return CostVerdict::Unknown(Doubt::TooFew { found: pairs, wanted });
     }
     let percent = aspect.cost(ratio);
     let (low, high) = aspect.costs(low, high);
@@ -121,13 +121,13 @@ pub fn judge(
     let (floor_low, floor_high) = aspect.costs(figure.floor_low, figure.floor_high);
     let in_noise = (floor_low..=floor_high).contains(&percent);
     if !in_noise && !(low..=high).contains(&0.0) {
-        return Verdict::Known(cost);
+        return CostVerdict::Known(cost);
     }
     let bound = high.max(floor_high);
     if bound <= noise_max * 100.0 {
-        Verdict::AtMost { bound, cost }
+        CostVerdict::AtMost { bound, cost }
     } else {
-        Verdict::Unknown(Doubt::Wide(cost))
+        CostVerdict::Unknown(Doubt::Wide(cost))
     }
 }
 
@@ -151,14 +151,16 @@ mod tests {
         }
     }
 
-    fn of(aspect: Aspect, ratio: [f64; 3], floor: [f64; 2]) -> Verdict {
+    fn of(aspect: Aspect, ratio: [f64; 3], floor: [f64; 2]) -> CostVerdict {
         match judge(aspect, &figure(ratio, floor), 15, Design::Neighbours, 0.1) {
             // Readable in the tests.
-            Verdict::Known(cost) => Verdict::Known(rounded(cost)),
-            Verdict::AtMost { bound, cost } => {
-                Verdict::AtMost { bound: tenth(bound), cost: rounded(cost) }
+            CostVerdict::Known(cost) => CostVerdict::Known(rounded(cost)),
+            CostVerdict::AtMost { bound, cost } => {
+                CostVerdict::AtMost { bound: tenth(bound), cost: rounded(cost) }
             }
-            Verdict::Unknown(Doubt::Wide(cost)) => Verdict::Unknown(Doubt::Wide(rounded(cost))),
+            CostVerdict::Unknown(Doubt::Wide(cost)) => {
+                CostVerdict::Unknown(Doubt::Wide(rounded(cost)))
+            }
             other => other,
         }
     }
@@ -175,10 +177,10 @@ mod tests {
 
     #[test]
     fn fewer_queries_and_more_processor_time_are_costs() {
-        let known = Verdict::Known(Cost { percent: 3.0, low: 2.0, high: 4.0 });
+        let known = CostVerdict::Known(Cost { percent: 3.0, low: 2.0, high: 4.0 });
         assert_eq!(of(Aspect::Throughput, [0.96, 0.97, 0.98], QUIET), known);
         assert_eq!(of(Aspect::Processor, [1.02, 1.03, 1.04], QUIET), known);
-        let gain = Verdict::Known(Cost { percent: -3.0, low: -4.0, high: -2.0 });
+        let gain = CostVerdict::Known(Cost { percent: -3.0, low: -4.0, high: -2.0 });
         assert_eq!(of(Aspect::Throughput, [1.02, 1.03, 1.04], QUIET), gain);
     }
 
@@ -186,24 +188,24 @@ mod tests {
     fn an_interval_with_zero_is_a_bound() {
         let cost = Cost { percent: 0.5, low: -1.0, high: 2.0 };
         let found = of(Aspect::Throughput, [0.98, 0.995, 1.01], QUIET);
-        assert_eq!(found, Verdict::AtMost { bound: 2.0, cost });
+        assert_eq!(found, CostVerdict::AtMost { bound: 2.0, cost });
     }
 
     #[test]
     fn what_the_server_against_itself_shows_is_no_cost() {
         let cost = Cost { percent: 2.0, low: 1.0, high: 2.5 };
         let found = of(Aspect::Throughput, [0.975, 0.98, 0.99], [0.97, 1.03]);
-        assert_eq!(found, Verdict::AtMost { bound: 3.0, cost });
+        assert_eq!(found, CostVerdict::AtMost { bound: 3.0, cost });
     }
 
     #[test]
     fn a_wide_interval_with_zero_says_nothing() {
         let cost = Cost { percent: 5.0, low: -2.0, high: 12.0 };
         let found = of(Aspect::Processor, [0.98, 1.05, 1.12], QUIET);
-        assert_eq!(found, Verdict::Unknown(Doubt::Wide(cost)));
+        assert_eq!(found, CostVerdict::Unknown(Doubt::Wide(cost)));
         // However wide, an interval without zero is a finding.
         let found = of(Aspect::Processor, [1.06, 1.15, 1.3], QUIET);
-        assert_eq!(found, Verdict::Known(Cost { percent: 15.0, low: 6.0, high: 30.0 }));
+        assert_eq!(found, CostVerdict::Known(Cost { percent: 15.0, low: 6.0, high: 30.0 }));
     }
 
     #[test]
@@ -211,12 +213,12 @@ mod tests {
         let good = figure([0.96, 0.97, 0.98], QUIET);
         for (design, pairs, wanted) in [(Design::Neighbours, 4, 5), (Design::SideBySide, 5, 6)] {
             let found = judge(Aspect::Throughput, &good, pairs, design, 0.1);
-            assert_eq!(found, Verdict::Unknown(Doubt::TooFew { found: pairs, wanted }));
+            assert_eq!(found, CostVerdict::Unknown(Doubt::TooFew { found: pairs, wanted }));
             let found = judge(Aspect::Throughput, &good, wanted, design, 0.1);
-            assert!(matches!(found, Verdict::Known(_)), "{found:?}");
+            assert!(matches!(found, CostVerdict::Known(_)), "{found:?}");
         }
         let withheld = FigureLine { ratio: None, low: None, high: None, too_noisy: true, ..good };
         let found = judge(Aspect::Throughput, &withheld, 15, Design::Neighbours, 0.1);
-        assert_eq!(found, Verdict::Unknown(Doubt::Noisy));
+        assert_eq!(found, CostVerdict::Unknown(Doubt::Noisy));
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::verdict::{Aspect, Cost, Doubt, Verdict};
+use super::verdict::{Aspect, Cost, CostVerdict, Doubt};
 use crate::lines::{FigureLine, RunLine};
 use crate::table::grouped;
 
@@ -38,7 +38,7 @@ pub(super) fn as_subject(title: &str) -> String {
 /// The sentence about an aspect of a method; `here` for the answer of the run.
 pub(super) fn sentence(
     aspect: Aspect,
-    verdict: &Verdict,
+    verdict: &CostVerdict,
     subject: &str,
     here: bool,
     baseline: Option<&str>,
@@ -46,10 +46,12 @@ pub(super) fn sentence(
     let here = if here { " here" } else { "" };
     let end = baseline.map_or_else(|| ".".to_owned(), |other| format!(", compared with {other}."));
     let (number, is_gain, at_most) = match verdict {
-        Verdict::Known(cost) if cost.percent < 0.0 => (with_interval(&cost.negated()), true, ""),
-        Verdict::Known(cost) => (with_interval(cost), false, ""),
-        Verdict::AtMost { bound, .. } => (rounded_up(*bound), false, "at most "),
-        Verdict::Unknown(doubt) => {
+        CostVerdict::Known(cost) if cost.percent < 0.0 => {
+            (with_interval(&cost.negated()), true, "")
+        }
+        CostVerdict::Known(cost) => (with_interval(cost), false, ""),
+        CostVerdict::AtMost { bound, .. } => (rounded_up(*bound), false, "at most "),
+        CostVerdict::Unknown(doubt) => {
             let what = match doubt {
                 Doubt::TooFew { .. } => "Too few blocks",
                 Doubt::Noisy | Doubt::Wide(_) => "Too noisy",
@@ -74,8 +76,8 @@ pub(super) fn sentence(
 }
 
 /// The sentence about the other aspect.
-pub(super) fn second(aspect: Aspect, verdict: &Verdict) -> String {
-    if let Verdict::Unknown(_) = verdict {
+pub(super) fn second(aspect: Aspect, verdict: &CostVerdict) -> String {
+    if let CostVerdict::Unknown(_) = verdict {
         let what = match aspect {
             Aspect::Throughput => "Throughput",
             Aspect::Processor => "Processor time per query",
@@ -87,18 +89,18 @@ pub(super) fn second(aspect: Aspect, verdict: &Verdict) -> String {
 }
 
 /// A verdict beside the name of its method.
-pub(super) fn short(verdict: &Verdict) -> String {
+pub(super) fn short(verdict: &CostVerdict) -> String {
     match verdict {
-        Verdict::Known(cost) if cost.percent < 0.0 => {
+        CostVerdict::Known(cost) if cost.percent < 0.0 => {
             format!("gains {}", with_interval(&cost.negated()))
         }
-        Verdict::Known(cost) => format!("costs {}", with_interval(cost)),
-        Verdict::AtMost { bound, .. } => format!("at most {}", rounded_up(*bound)),
-        Verdict::Unknown(Doubt::Noisy) => "too noisy to say".to_owned(),
-        Verdict::Unknown(Doubt::TooFew { found, wanted }) => {
+        CostVerdict::Known(cost) => format!("costs {}", with_interval(cost)),
+        CostVerdict::AtMost { bound, .. } => format!("at most {}", rounded_up(*bound)),
+        CostVerdict::Unknown(Doubt::Noisy) => "too noisy to say".to_owned(),
+        CostVerdict::Unknown(Doubt::TooFew { found, wanted }) => {
             format!("too few blocks to say ({found} of {wanted})")
         }
-        Verdict::Unknown(Doubt::Wide(cost)) => {
+        CostVerdict::Unknown(Doubt::Wide(cost)) => {
             format!("too noisy to say: {}", between(cost.low, cost.high))
         }
     }
@@ -108,7 +110,7 @@ pub(super) fn short(verdict: &Verdict) -> String {
 pub(super) fn advice(
     run: &RunLine,
     aspect: Aspect,
-    verdict: &Verdict,
+    verdict: &CostVerdict,
     figure: &FigureLine,
 ) -> String {
     let settings = &run.settings;
@@ -126,14 +128,14 @@ pub(super) fn advice(
         Aspect::Latency => "p99 latency",
     };
     match verdict {
-        Verdict::Unknown(Doubt::TooFew { found, wanted }) => {
+        CostVerdict::Unknown(Doubt::TooFew { found, wanted }) => {
             let measured = match found {
                 1 => "1 was".to_owned(),
                 found => format!("{found} were"),
             };
             format!("An interval needs {wanted} pairs or rounds (--pairs); {measured} measured.")
         }
-        Verdict::Unknown(Doubt::Wide(cost)) => {
+        CostVerdict::Unknown(Doubt::Wide(cost)) => {
             format!("The cost in {what} is {}. {better}", between(cost.low, cost.high))
         }
         _ => {

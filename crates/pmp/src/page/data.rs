@@ -6,14 +6,14 @@ use serde::Serialize;
 
 use crate::averages::what;
 use crate::profile::Profile;
-use crate::state::State;
+use crate::state::ThreadState;
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct PageData<'a> {
     rounds: u64,
     with_idle: bool,
-    states: [&'static str; State::ALL.len()],
+    states: [&'static str; ThreadState::ALL.len()],
     labels: BTreeMap<&'static str, String>,
     /// Function and file.
     frames: Vec<(&'a str, &'a str)>,
@@ -23,18 +23,20 @@ struct PageData<'a> {
 
 /// As JSON that may be inside an element `script`.
 pub(super) fn json(profile: &Profile, with_idle: bool) -> String {
-    let number = |state: State| State::ALL.iter().position(|it| *it == state).unwrap_or_default();
+    let number = |state: ThreadState| {
+        ThreadState::ALL.iter().position(|it| *it == state).unwrap_or_default()
+    };
     let stacks = profile.seen(true).map(|entry| {
         let frames = entry.stack.iter().rev().copied().collect();
         (number(entry.state), u8::from(entry.idle), entry.count, frames)
     });
-    let labels = State::ALL
+    let labels = ThreadState::ALL
         .iter()
         .map(|state| (state.name(), format!("{}: {}", state.name(), what(*state))));
     let data = PageData {
         rounds: profile.rounds.max(1),
         with_idle,
-        states: State::ALL.map(State::name),
+        states: ThreadState::ALL.map(ThreadState::name),
         labels: labels.chain([("idle", "idle: waiting for work".to_owned())]).collect(),
         frames: profile.frames.iter().map(|it| (&*it.function, &*it.module)).collect(),
         stacks: stacks.collect(),

@@ -8,7 +8,7 @@ use crate::averages::{self, Averages, number, what};
 use crate::modules::Frame;
 use crate::profile::{Entry, Profile};
 use crate::report::{percent, top};
-use crate::state::State;
+use crate::state::ThreadState;
 use crate::verdict::{Finding, NOTABLE_PERCENT};
 
 /// Number of stacks on the page.
@@ -53,7 +53,7 @@ pub(super) fn findings(findings: &[Finding], averages: &Averages) -> String {
     let mut html = String::new();
     for finding in notable {
         // The color of the state that it is about.
-        let class = finding.state.map_or("other", State::name);
+        let class = finding.state.map_or("other", ThreadState::name);
         let _ = write!(
             html,
             "<div class=\"finding\" style=\"border-color:var(--{class})\"><p><b>{}</b>: {} on \
@@ -137,9 +137,9 @@ pub(super) fn states(profile: &Profile, averages: &Averages, with_idle: bool) ->
 /// Where threads wait for locks: the innermost function of the program.
 pub(super) fn locks(profile: &Profile, averages: &Averages) -> String {
     let total = profile.samples(false);
-    let mut places: BTreeMap<(&str, State), u64> = BTreeMap::new();
+    let mut places: BTreeMap<(&str, ThreadState), u64> = BTreeMap::new();
     for entry in profile.seen(false) {
-        if matches!(entry.state, State::Lock | State::Condition) {
+        if matches!(entry.state, ThreadState::Lock | ThreadState::Condition) {
             let is_own = |frame: &&Frame| frame.is_program && frame.is_named;
             let mut frames = profile.stack(entry);
             let name = frames.find(is_own).map_or("[unknown]", |frame| &*frame.function);
@@ -170,7 +170,7 @@ pub(super) fn locks(profile: &Profile, averages: &Averages) -> String {
 fn table_head(what: &str) -> String {
     format!(
         "<table><thead><tr><th class=\"share\">Share</th><th class=\"share\">Threads</th>\
-         <th class=\"state\">State</th><th>{what}</th></tr></thead><tbody>"
+         <th class=\"state\">ThreadState</th><th>{what}</th></tr></thead><tbody>"
     )
 }
 
@@ -178,7 +178,7 @@ fn share_cells(
     samples: u64,
     total: u64,
     averages: &Averages,
-    state: State,
+    state: ThreadState,
     is_idle: bool,
 ) -> String {
     let name = if is_idle { "idle" } else { state.name() };

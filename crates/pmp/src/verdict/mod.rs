@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use crate::profile::Profile;
-use crate::state::State;
+use crate::state::ThreadState;
 
 pub use patterns::{BUILT_IN, Pattern, Patterns, PatternsError};
 
@@ -30,9 +30,9 @@ pub struct Finding {
     /// What to do.
     pub advice: String,
     /// The state of most samples that show it.
-    pub state: Option<State>,
+    pub state: Option<ThreadState>,
     /// Samples at the same location in any state.
-    pub states: BTreeMap<State, u64>,
+    pub states: BTreeMap<ThreadState, u64>,
     /// Process list states of the threads that show it.
     pub sql: BTreeMap<String, u64>,
 }
@@ -63,7 +63,7 @@ impl Patterns {
             // Rows with the same name are variants of one pattern.
             let rows: Vec<&Pattern> = self.pattern.iter().filter(|p| p.name == name).collect();
             let mut finding = Finding::new(rows[0]);
-            let mut shown: BTreeMap<State, u64> = BTreeMap::new();
+            let mut shown: BTreeMap<ThreadState, u64> = BTreeMap::new();
             for entry in profile.seen(false) {
                 let at_place = |row: &&&Pattern| row.is_place_of(profile, entry);
                 let places: Vec<_> = rows.iter().filter(at_place).collect();
@@ -97,7 +97,7 @@ mod tests {
     use crate::modules::Frame;
 
     /// Stacks as observed on MariaDB 10.11 of Debian 12: thread, state, functions.
-    fn profile(stacks: &[(&str, State, &[&str])]) -> Profile {
+    fn profile(stacks: &[(&str, ThreadState, &[&str])]) -> Profile {
         let patterns = Patterns::built_in().expect("the table");
         let mut profile = Profile::new(1, "mariadbd");
         for (thread, state, functions) in stacks {
@@ -117,7 +117,7 @@ mod tests {
         profile
     }
 
-    fn names(stacks: &[(&str, State, &[&str])]) -> Vec<String> {
+    fn names(stacks: &[(&str, ThreadState, &[&str])]) -> Vec<String> {
         let patterns = Patterns::built_in().expect("the table");
         patterns.findings(&profile(stacks)).into_iter().map(|f| f.name).collect()
     }
@@ -126,8 +126,8 @@ mod tests {
 
     #[test]
     fn each_known_stack_has_its_verdict() {
-        use State::{Condition, Disk, Lock};
-        let cases: [(&str, State, &[&str]); 13] = [
+        use ThreadState::{Condition, Disk, Lock};
+        let cases: [(&str, ThreadState, &[&str]); 13] = [
             (
                 "time-zone lock",
                 Lock,
@@ -193,33 +193,33 @@ mod tests {
     fn the_holder_of_a_lock_is_reported_but_does_not_wait() {
         let place =
             [&["MYSQL_QUERY_LOG::write", "LOGGER::general_log_write"][..], &SESSION].concat();
-        let stacks: &[(&str, State, &[&str])] = &[
-            ("mariadbd", State::Lock, &place),
-            ("mariadbd", State::Lock, &place),
-            ("mariadbd", State::Running, &place),
-            ("mariadbd", State::Running, &SESSION),
+        let stacks: &[(&str, ThreadState, &[&str])] = &[
+            ("mariadbd", ThreadState::Lock, &place),
+            ("mariadbd", ThreadState::Lock, &place),
+            ("mariadbd", ThreadState::Running, &place),
+            ("mariadbd", ThreadState::Running, &SESSION),
         ];
         let patterns = Patterns::built_in().expect("the table");
         let findings = patterns.findings(&profile(stacks));
         assert_eq!((findings.len(), findings[0].samples, findings[0].percent), (1, 2, 50.0));
         let states: Vec<_> = findings[0].states.iter().map(|(s, n)| (*s, *n)).collect();
-        assert_eq!(states, [(State::Running, 1), (State::Lock, 2)]);
-        assert_eq!(findings[0].state, Some(State::Lock));
+        assert_eq!(states, [(ThreadState::Running, 1), (ThreadState::Lock, 2)]);
+        assert_eq!(findings[0].state, Some(ThreadState::Lock));
     }
 
     #[test]
     fn threads_that_wait_for_work_do_not_count() {
         let read: &[&str] = &["libc.so.6!poll", "vio_io_wait", "do_command"];
-        let stacks: &[(&str, State, &[&str])] = &[
-            ("mariadbd", State::Network, read),
-            ("mariadbd", State::Condition, &["handle_manager"]),
-            ("mariadbd", State::Sleep, &["main"]),
-            ("tacho-writer", State::Lock, &["tacho.so!wait_for_work"]),
+        let stacks: &[(&str, ThreadState, &[&str])] = &[
+            ("mariadbd", ThreadState::Network, read),
+            ("mariadbd", ThreadState::Condition, &["handle_manager"]),
+            ("mariadbd", ThreadState::Sleep, &["main"]),
+            ("tacho-writer", ThreadState::Lock, &["tacho.so!wait_for_work"]),
         ];
         assert_eq!(profile(stacks).samples(false), 0);
         assert!(names(stacks).is_empty());
         // A woken thread has work.
-        assert_eq!(profile(&[("mariadbd", State::Running, read)]).samples(false), 1);
+        assert_eq!(profile(&[("mariadbd", ThreadState::Running, read)]).samples(false), 1);
     }
 
     #[test]
@@ -228,7 +228,7 @@ mod tests {
         let own = "[[pattern]]\nname = 'mine'\nframes = ['do_command | x', 'do_handle*']\n\
                    without = ['never']\nmeaning = 'm'\nadvice = 'a'";
         patterns.add(Patterns::parse(own).expect("a table"));
-        let seen = profile(&[("mariadbd", State::Running, &SESSION)]);
+        let seen = profile(&[("mariadbd", ThreadState::Running, &SESSION)]);
         let findings = patterns.findings(&seen);
         assert_eq!((findings.len(), findings[0].name.as_str()), (1, "mine"));
         // In reverse order they are not on the stack.

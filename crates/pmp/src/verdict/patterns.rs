@@ -4,7 +4,7 @@ use serde::Deserialize;
 
 use crate::modules::Frame;
 use crate::profile::{Entry, Profile};
-use crate::state::State;
+use crate::state::ThreadState;
 
 /// The built-in table.
 pub const BUILT_IN: &str = include_str!("patterns.toml");
@@ -29,7 +29,7 @@ pub struct Pattern {
     pub name: String,
     /// States in which it counts; if none are given, all.
     #[serde(default)]
-    pub states: Vec<State>,
+    pub states: Vec<ThreadState>,
     /// Name of the thread; may contain `*`.
     #[serde(default)]
     pub thread: Option<String>,
@@ -134,7 +134,7 @@ impl Patterns {
 
 impl Pattern {
     /// Whether it counts in this state.
-    pub fn has_state(&self, state: State) -> bool {
+    pub fn has_state(&self, state: ThreadState) -> bool {
         self.states.is_empty() || self.states.contains(&state)
     }
 

@@ -264,7 +264,7 @@ fn write_files(
     write(PROFILE, &json(profile, findings)?)?;
     let shown = Show { with_idle, verdict: true, stacks: usize::MAX };
     write(SUMMARY, report::text(profile, findings, shown).as_bytes())?;
-    let folded = folded::fold(profile, with_idle, Root::State);
+    let folded = folded::fold(profile, with_idle, Root::ThreadState);
     // No picture without samples.
     if !folded.is_empty() {
         let title = format!("{}, process {}", profile.program, profile.pid);

@@ -8,7 +8,7 @@ use tacho_logdir::read::end::{self, NewestLine};
 use tacho_logdir::read::files::{self, LogFile};
 use tacho_logdir::read::sizes;
 
-use super::report::{Report, State};
+use super::report::{Health, Report};
 use super::spec::{Check, Metric};
 use crate::cli::log::LogPath;
 use crate::say;
@@ -51,7 +51,7 @@ pub fn look(report: &mut Report, given: &LogPath) -> Option<Log> {
             Some(log)
         }
         Err(text) => {
-            report.note(Check::Log, State::Unknown, text);
+            report.note(Check::Log, Health::Unknown, text);
             None
         }
     }
@@ -85,7 +85,7 @@ fn show_files(report: &mut Report, log: &Log) {
         report.set(Metric::OldestAge, age_s);
         text += &format!(", since {begun}");
     }
-    report.note(Check::Log, State::Ok, text);
+    report.note(Check::Log, Health::Ok, text);
 }
 
 /// Finds the newest line.
@@ -105,11 +105,11 @@ pub fn look_at_newest(report: &mut Report, log: &mut Log) {
         }
         Ok(None) => {
             let text = "there is no line that can be read from the end of the log";
-            report.note(Check::Newest, State::Unknown, text);
+            report.note(Check::Newest, Health::Unknown, text);
         }
         Err(error) => {
             let text = format!("cannot read the newest line: {error}{}", advice_on(&error));
-            report.note(Check::Newest, State::Unknown, text);
+            report.note(Check::Newest, Health::Unknown, text);
         }
     }
 }

@@ -3,7 +3,7 @@
 use tacho_logdir::read::end::{self, LostLines};
 
 use super::log::{Log, advice_on, age};
-use super::report::{Report, State};
+use super::report::{Health, Report};
 use super::spec::{Check, Metric};
 use crate::say;
 
@@ -14,7 +14,7 @@ pub fn look(report: &mut Report, log: &Log, bytes_max: u64) {
         Ok(lines) => lines,
         Err(error) => {
             let text = format!("cannot search for losses: {error}{}", advice_on(&error));
-            report.note(Check::Lost, State::Unknown, text);
+            report.note(Check::Lost, Health::Unknown, text);
             return;
         }
     };
@@ -51,7 +51,7 @@ pub fn look(report: &mut Report, log: &Log, bytes_max: u64) {
                 None if lines.has_more => "no loss; no line of the log was searched".to_owned(),
                 None => "no loss in all of the log".to_owned(),
             };
-            report.note(Check::Lost, State::Ok, text);
+            report.note(Check::Lost, Health::Ok, text);
         }
     }
 }

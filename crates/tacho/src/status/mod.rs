@@ -25,7 +25,7 @@ use crate::cli::StatusArgs;
 use crate::cli::log::LogPath;
 use crate::limits::Limits;
 pub use log::advice;
-use report::{Choice, Report, State};
+use report::{Choice, Health, Report};
 
 /// Why there is no result.
 #[derive(Debug, thiserror::Error)]
@@ -66,7 +66,7 @@ pub fn run(args: &StatusArgs) -> Result<ExitCode, StatusError> {
 
 /// The exit code if there is no result.
 pub fn exit_code_of_failure() -> u8 {
-    State::Unknown.exit_code()
+    Health::Unknown.exit_code()
 }
 
 fn look(args: &StatusArgs, limits: &Limits) -> Report {

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::report::{Outcome, Report, State};
+use super::report::{Health, Outcome, Report};
 use super::show::number;
 use super::spec::{Bad, Check, Metric, Unit};
 use crate::tail::sanitize::sanitize;
@@ -25,12 +25,12 @@ pub fn text(report: &Report) -> String {
 }
 
 /// What is not in order, the worst first.
-fn summary(report: &Report, state: State) -> String {
+fn summary(report: &Report, state: Health) -> String {
     let mut bad: Vec<&Outcome> = report.outcomes.iter().collect();
-    if state == State::Ok {
+    if state == Health::Ok {
         bad.retain(|outcome| matches!(outcome.check, Check::Log | Check::Recorder | Check::Lag));
     } else {
-        bad.retain(|outcome| outcome.state != State::Ok);
+        bad.retain(|outcome| outcome.state != Health::Ok);
         bad.sort_by_key(|outcome| std::cmp::Reverse(outcome.state.severity()));
     }
     let texts = bad.iter().map(|outcome| format!("{}: {}", outcome.check, outcome.text));

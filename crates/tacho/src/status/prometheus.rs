@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::report::{Report, State};
+use super::report::{Health, Report};
 use super::show::number;
 use super::spec::{Metric, Unit};
 
@@ -17,7 +17,7 @@ pub fn text(report: &Report) -> String {
     let states = "0 ok, 1 warning, 2 critical, 3 unknown";
     line(format_args!("# HELP tacho_log_state The worst of all checks: {states}."));
     line(format_args!("# TYPE tacho_log_state gauge"));
-    let state = State::exit_code(report.state());
+    let state = Health::exit_code(report.state());
     line(format_args!("tacho_log_state{{log=\"{log}\"}} {state}"));
     line(format_args!("# HELP tacho_log_check_state The state of a check: {states}."));
     line(format_args!("# TYPE tacho_log_check_state gauge"));

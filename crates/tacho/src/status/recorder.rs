@@ -5,7 +5,7 @@ use tacho_settings::{Setting, SettingNames};
 
 use super::arenas::{Arenas, Living};
 use super::log::{Log, age};
-use super::report::{Report, State};
+use super::report::{Health, Report};
 use super::spec::{Check, Metric};
 use crate::say;
 
@@ -19,16 +19,16 @@ pub fn look(report: &mut Report, log: &Log, arenas: &Arenas) {
         None => {
             let path = log.path.join(".lock");
             let text = format!("cannot read {}; run as the server's user or root", path.display());
-            (State::Unknown, text)
+            (Health::Unknown, text)
         }
         Some(true) => running(log, arenas),
         Some(false) => ended(log, arenas),
     };
     report.note(Check::Recorder, state, text);
     if let Some(problem) = arenas.problems.first() {
-        report.note(Check::Arena, State::Unknown, problem.clone());
+        report.note(Check::Arena, Health::Unknown, problem.clone());
         for check in [Check::Writer, Check::Lag] {
-            report.note(check, State::Unknown, "unknown without the arena");
+            report.note(check, Health::Unknown, "unknown without the arena");
         }
         return;
     }
@@ -39,37 +39,37 @@ pub fn look(report: &mut Report, log: &Log, arenas: &Arenas) {
 }
 
 /// A writer holds the lock.
-fn running(log: &Log, arenas: &Arenas) -> (State, String) {
+fn running(log: &Log, arenas: &Arenas) -> (Health, String) {
     let process = last_holder(&log.path).map_or(String::new(), |pid| format!(", process {pid}"));
     if is_recovering(&log.path) {
-        return (State::Ok, format!("recovers the records of a dead server{process}"));
+        return (Health::Ok, format!("recovers the records of a dead server{process}"));
     }
     let Some(living) = arenas.living.first() else {
         let has_stopped = log.newest.as_ref().is_some_and(|newest| newest.event == "stop");
         return match has_stopped || !arenas.dead.is_empty() {
             true if arenas.problems.is_empty() => {
                 let text = format!("runs{process}, and waits for a server: none records now");
-                (State::Warning, text)
+                (Health::Warning, text)
             }
-            _ => (State::Ok, format!("runs{process}")),
+            _ => (Health::Ok, format!("runs{process}")),
         };
     };
     let picture = &living.picture;
     let text = format!("runs{process}; server {}, process {}", living.server, living.pid);
     if picture.logging {
-        (State::Ok, text)
+        (Health::Ok, text)
     } else {
         // As bad as no recorder: what happens now will be in no log.
         let logging = SettingNames::of_server(&living.server).name(Setting::Logging);
         let text = format!(
             "{text}; nothing is recorded: {logging} is OFF; switch it on with SET GLOBAL {logging} = ON"
         );
-        (State::Critical, text)
+        (Health::Critical, text)
     }
 }
 
 /// No writer holds the lock.
-fn ended(log: &Log, arenas: &Arenas) -> (State, String) {
+fn ended(log: &Log, arenas: &Arenas) -> (Health, String) {
     let text = if let Some(living) = arenas.living.first() {
         format!(
             "no recorder runs, and server {} (process {}) records into its arena: start `tacho \
@@ -97,7 +97,7 @@ fn ended(log: &Log, arenas: &Arenas) -> (State, String) {
             _ => "no recorder runs; the log does not end with a `stop` line".to_owned(),
         }
     };
-    (State::Critical, text)
+    (Health::Critical, text)
 }
 
 fn look_at_arena(report: &mut Report, living: &Living, is_running: bool) {
@@ -109,7 +109,7 @@ fn look_at_arena(report: &mut Report, living: &Living, is_running: bool) {
                 let text = format!("looked at the arena {} ago", age(age_s));
                 report.measure(Check::Writer, age_s, text);
             }
-            None => report.note(Check::Writer, State::Ok, "has not run yet"),
+            None => report.note(Check::Writer, Health::Ok, "has not run yet"),
         }
     }
     report.set(Metric::WaitingSessions, picture.waiters.into());

@@ -7,7 +7,7 @@ use super::spec::{Bad, Check, Metric};
 
 /// The state of a check, in the order of exit codes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum State {
+pub enum Health {
     /// Nothing to do.
     Ok,
     /// Look at it soon.
@@ -18,34 +18,34 @@ pub enum State {
     Unknown,
 }
 
-impl State {
+impl Health {
     /// The exit code, as for plugins of Nagios.
     pub fn exit_code(self) -> u8 {
         match self {
-            State::Ok => 0,
-            State::Warning => 1,
-            State::Critical => 2,
-            State::Unknown => 3,
+            Health::Ok => 0,
+            Health::Warning => 1,
+            Health::Critical => 2,
+            Health::Unknown => 3,
         }
     }
 
     /// In small letters.
     pub fn word(self) -> &'static str {
         match self {
-            State::Ok => "ok",
-            State::Warning => "warning",
-            State::Critical => "critical",
-            State::Unknown => "unknown",
+            Health::Ok => "ok",
+            Health::Warning => "warning",
+            Health::Critical => "critical",
+            Health::Unknown => "unknown",
         }
     }
 
     /// The worst is the highest: what is known to be bad outweighs what is not known.
     pub fn severity(self) -> u8 {
         match self {
-            State::Ok => 0,
-            State::Unknown => 1,
-            State::Warning => 2,
-            State::Critical => 3,
+            Health::Ok => 0,
+            Health::Unknown => 1,
+            Health::Warning => 2,
+            Health::Critical => 3,
         }
     }
 }
@@ -56,7 +56,7 @@ pub struct Outcome {
     /// Which check.
     pub check: Check,
     /// Its state.
-    pub state: State,
+    pub state: Health,
     /// What was found, and what to do.
     pub text: String,
 }
@@ -120,7 +120,7 @@ impl Report {
     }
 
     /// Notes what a check found.
-    pub fn note(&mut self, check: Check, state: State, text: impl Into<String>) {
+    pub fn note(&mut self, check: Check, state: Health, text: impl Into<String>) {
         if !self.choice.skip.contains(&check) {
             self.outcomes.push(Outcome { check, state, text: text.into() });
         }
@@ -138,9 +138,9 @@ impl Report {
             })
         };
         let state = match (is_bad(crit), is_bad(warn)) {
-            (true, _) => State::Critical,
-            (_, true) => State::Warning,
-            _ => State::Ok,
+            (true, _) => Health::Critical,
+            (_, true) => Health::Warning,
+            _ => Health::Ok,
         };
         self.note(check, state, text);
     }
@@ -151,9 +151,9 @@ impl Report {
     }
 
     /// The worst state.
-    pub fn state(&self) -> State {
+    pub fn state(&self) -> Health {
         let states = self.outcomes.iter().map(|outcome| outcome.state);
-        states.max_by_key(|state| state.severity()).unwrap_or(State::Ok)
+        states.max_by_key(|state| state.severity()).unwrap_or(Health::Ok)
     }
 
     /// Puts the outcomes into the order of the table.
@@ -196,20 +196,20 @@ mod tests {
         report.measure(Check::Lag, 1_000.0, "");
         report.measure(Check::Disk, 0.0, "");
         assert_eq!(report.outcomes.len(), 1);
-        assert_eq!(report.state(), State::Warning);
+        assert_eq!(report.state(), Health::Warning);
         assert_eq!(report.values[&Metric::DiskFreePercent], 0.0, "its metric is shown");
     }
 
     #[test]
     fn what_is_bad_outweighs_what_is_not_known() {
         let mut report = report(Choice::default());
-        assert_eq!(report.state(), State::Ok);
+        assert_eq!(report.state(), Health::Ok);
         for (state, worst) in [
-            (State::Unknown, State::Unknown),
-            (State::Ok, State::Unknown),
-            (State::Warning, State::Warning),
-            (State::Critical, State::Critical),
-            (State::Unknown, State::Critical),
+            (Health::Unknown, Health::Unknown),
+            (Health::Ok, Health::Unknown),
+            (Health::Warning, Health::Warning),
+            (Health::Critical, Health::Critical),
+            (Health::Unknown, Health::Critical),
         ] {
             report.note(Check::Log, state, "");
             assert_eq!(report.state(), worst);

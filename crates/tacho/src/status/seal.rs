@@ -7,7 +7,7 @@ use tacho_logdir::read::ReadError;
 use tacho_logdir::read::end;
 
 use super::log::{Log, advice_on, age};
-use super::report::{Report, State};
+use super::report::{Health, Report};
 use super::spec::{Check, Metric};
 use crate::say;
 
@@ -15,7 +15,7 @@ use crate::say;
 pub fn look(report: &mut Report, log: &Log) {
     if let Err(error) = try_look(report, log) {
         let text = format!("cannot read the seal: {error}{}", advice_on(&error));
-        report.note(Check::Unsigned, State::Unknown, text);
+        report.note(Check::Unsigned, Health::Unknown, text);
     }
 }
 
@@ -24,7 +24,7 @@ fn try_look(report: &mut Report, log: &Log) -> Result<(), ReadError> {
     if checkpoint.is_none() && !has_sidecar(log) {
         let text = "the log is not sealed: tacho_signing_key_file is empty, or the server's error \
                     log has the reason; --skip unsigned if that is intended";
-        report.note(Check::Unsigned, State::Warning, text);
+        report.note(Check::Unsigned, Health::Warning, text);
         return Ok(());
     }
     let signed_at = checkpoint.as_ref().map(|it| it.time_s.saturating_mul(1_000_000));
@@ -60,7 +60,7 @@ fn try_look(report: &mut Report, log: &Log) -> Result<(), ReadError> {
         }
         None => {
             let text = format!("{text}, and no time can be read there; {newest}");
-            report.note(Check::Unsigned, State::Unknown, text);
+            report.note(Check::Unsigned, Health::Unknown, text);
         }
     }
     Ok(())

@@ -5,7 +5,7 @@ use tacho_record::time::TimeFormatter;
 
 use super::nagios;
 use super::prometheus;
-use super::report::{Report, State};
+use super::report::{Health, Report};
 use crate::cli::StatusFormat;
 use crate::say;
 use crate::tail::sanitize::sanitize;
@@ -74,7 +74,7 @@ fn json(report: &Report) -> String {
         time: say::time(&mut TimeFormatter::utc(), report.now_us),
         log_directory: report.log.display().to_string(),
         state: state.word(),
-        exit_code: State::exit_code(state),
+        exit_code: Health::exit_code(state),
         checks: checks.collect(),
         metrics: metrics.collect(),
     };

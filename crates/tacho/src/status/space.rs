@@ -3,7 +3,7 @@
 use tacho_logdir::{Fs as _, RealFs, Space};
 
 use super::log::{Log, advice, age};
-use super::report::{Report, State};
+use super::report::{Health, Report};
 use super::spec::{Check, Metric};
 use crate::limits::Limits;
 use crate::say;
@@ -74,7 +74,7 @@ pub fn look(report: &mut Report, log: &Log, limits: &Limits) {
         Ok(space) => space,
         Err(error) => {
             let text = format!("cannot read the free space: {error}{}", advice(&error));
-            report.note(Check::Disk, State::Unknown, text);
+            report.note(Check::Disk, Health::Unknown, text);
             return;
         }
     };
@@ -83,8 +83,8 @@ pub fn look(report: &mut Report, log: &Log, limits: &Limits) {
         Some(growth) => forecast(report, &growth, limits, space),
         None => {
             let text = "no forecast: the log is less than an hour old, or does not grow";
-            report.note(Check::DiskFull, State::Ok, text);
-            report.note(Check::Reach, State::Ok, text);
+            report.note(Check::DiskFull, Health::Ok, text);
+            report.note(Check::Reach, Health::Ok, text);
         }
     }
 }
@@ -105,7 +105,7 @@ fn forecast(report: &mut Report, growth: &Growth, limits: &Limits, space: Space)
     if kept_bytes - growth.bytes <= free {
         let kept = say::bytes(kept_bytes as u64);
         let text = format!("retention keeps {kept}{assumed}, for which there is space, {speed}");
-        report.note(Check::DiskFull, State::Ok, text);
+        report.note(Check::DiskFull, Health::Ok, text);
     } else {
         let left_s = free / growth.rate;
         let text = format!("the log fills the disk in {} {speed}{assumed}", age(left_s));
