@@ -5,8 +5,8 @@
 #   scripts/container.sh [mariadb | mariadb-11.8 | mysql-9.7 | mysql-8.0 | hub] [NAME]
 #
 #   NAME                     of the image [tachograph-mariadb:VERSION-10.11, …, tachograph-hub:…]
-#   TACHO_CONTAINER_BASE     image it is based on [docker.io/library/mariadb:10.11, …,
-#                            docker.io/library/debian:12-slim for the hub]
+#   TACHO_CONTAINER_BASE     image it is based on [mariadb:10.11, …,
+#                            debian:12-slim for the hub]
 #   TACHO_CONTAINER_PROGRAM  podman or docker [the first that there is]
 #   TACHO_CONTAINER_OPTIONS  more options of its `build`
 set -euo pipefail
@@ -66,7 +66,7 @@ server_context() {
     strip_file "$to/$library"
     install -D -m 644 -t "$context/licenses" LICENSE-MIT LICENSE-APACHE packaging/copyright
     install -m 644 adapters/LICENSE "$context/licenses/LICENSE-GPL-2"
-    name=tachograph-$family:$version-$series base=docker.io/library/$family:$series
+    name=tachograph-$family:$version-$series base=$family:$series
     file=Containerfile.$family
 }
 
