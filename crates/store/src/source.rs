@@ -159,13 +159,7 @@ mod tests {
         assert_eq!(read(8, 23, 2), "longer line\n");
         assert_eq!(read(20, 23, 100), "");
         // It is shorter than what was durable: the lines before its end are there.
-        assert_eq!(
-            read(0, 24, 100),
-            "one
-two
-longer line
-"
-        );
+        assert_eq!(read(0, 24, 100), "one\ntwo\nlonger line\n");
         assert!(read_lines(&file, 20, 24, 100).is_err());
     }
 
@@ -173,12 +167,7 @@ longer line
     fn the_lines_before_a_damage_are_read() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("log");
-        let line = [
-            &[b'x'; 99][..],
-            b"
-",
-        ]
-        .concat();
+        let line = [&[b'x'; 99][..], b"\n"].concat();
         let text = line.repeat(3 * seekable::CONTENT_BYTES / line.len());
         let mut writer = seekable::Writer::new(Vec::new(), 1).unwrap();
         text.chunks(seekable::CONTENT_BYTES).for_each(|part| writer.part(part).unwrap());
