@@ -126,6 +126,50 @@ fn sidecars_that_follow_a_moment_later_are_found() {
     }
 }
 
+/// A rotation at each look: the last sealed file has no end yet, and the next one no sidecar.
+#[test]
+fn a_file_whose_end_follows_a_moment_later_is_read_to_its_end() {
+    struct Rotating {
+        dirs: Vec<Dir>,
+        looks: std::cell::Cell<usize>,
+        looks_max: u32,
+    }
+    impl verify::Directory for Rotating {
+        fn names(&self) -> std::io::Result<Vec<String>> {
+            self.dirs[self.looks.get()].names()
+        }
+        fn open(&self, name: &str) -> std::io::Result<Box<dyn std::io::Read + '_>> {
+            self.dirs[self.looks.get()].open(name)
+        }
+        fn look_again(&self, looks: u32) -> bool {
+            let is_again = looks < self.looks_max;
+            let next = self.looks.get() + usize::from(is_again);
+            self.looks.set(next.min(self.dirs.len() - 1));
+            is_again
+        }
+    }
+    let mut recorder = TestRecorder::new(1);
+    let mut dirs = Vec::new();
+    for number in 1..5 {
+        recorder.lines(2);
+        let mut dir = recorder.dir.clone();
+        dir.0.insert(log(number + 1), support::line(recorder.seq + 1).into_bytes());
+        dirs.push(dir);
+        recorder.rotate();
+    }
+    recorder.lines(2);
+    recorder.stop();
+    dirs.push(recorder.dir);
+    for (looks_max, state) in
+        [(9, LogState::Ok), (2, LogState::NotSealed), (0, LogState::NotSealed)]
+    {
+        let dir = Rotating { dirs: dirs.clone(), looks: 0.into(), looks_max };
+        let options = Options { keys: vec![recorder.root.clone()], ..Default::default() };
+        let report = verify::verify(&dir, &options, &mut |_| {}).expect("reads");
+        assert_eq!(report.state(), state, "{looks_max}: {report:?}");
+    }
+}
+
 /// The same while the directory is read: the listing has the later sidecar, not the earlier one.
 #[test]
 fn a_sidecar_that_is_made_while_the_directory_is_read_is_found() {

@@ -113,8 +113,7 @@ pub fn verify(
     let mut again = 0;
     let mut looks = 0;
     while let Some((stem, parts)) = listing.stems.pop_first() {
-        let is_behind_seal = listing.last_sealed.as_ref().is_some_and(|last| *last < stem);
-        if is_behind_seal && parts.has_log() && directory.look_again(looks) {
+        if listing.is_in_batch(&stem, &parts, walk.expects_more()) && directory.look_again(looks) {
             looks += 1;
             listing = listing.again_from(directory, &stem)?;
             continue;
@@ -164,6 +163,17 @@ impl Listing {
         let stems = list(&names, &removed);
         let last_sealed = newest_sidecar(&stems);
         Ok(Self { names, removed, stems, last_sealed })
+    }
+
+    /// Whether the recorder may be between a file and its sidecar, before `stem` is read.
+    /// `is_ended`: the file before it is sealed to its end.
+    ///
+    /// The last sealed file is not read then, either: the entry that ends it is written with the
+    /// sidecar of the next file. Without that entry, the next file would not continue it.
+    fn is_in_batch(&self, stem: &str, parts: &Parts, is_ended: bool) -> bool {
+        let Some(last) = self.last_sealed.as_deref() else { return false };
+        let is_last = last == stem && self.stems.values().any(Parts::has_log);
+        is_last || (last < stem && parts.has_log() && is_ended)
     }
 
     /// The directory as it is now, from a file on.
