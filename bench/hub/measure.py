@@ -240,20 +240,24 @@ def store(options, work):
     rounds([hub], options.days, 1, state="after a start, nothing cached", **count)
     rounds([hub], options.days, options.repeats, state="at rest", **count)
     seconds = options.seconds * 4
-    paced = Paced(hub, work / "paced/db9", options.lag_rate, seconds, "db9")
+    # A name of its own: an index that stays has the log of the run before under the other.
+    name = f"paced-{int(time.time())}"
+    paced = Paced(hub, work / "paced" / name, options.lag_rate, seconds, name)
     stop = threading.Event()
     lags = []
     poller = Hub.__new__(Hub)
     poller.__dict__ |= {"address": hub.address, "auditor": hub.auditor, "connection": None}
     watcher = threading.Thread(
         target=lambda: lags.extend(
-            seen_lags(poller, lambda: paced.is_running() and not stop.is_set(), "db9")
+            seen_lags(poller, lambda: paced.is_running() and not stop.is_set(), name)
         )
     )
     watcher.start()
     rounds([hub], options.days, options.repeats, state=f"{options.lag_rate} records/s", **count)
     stop.set()
     watcher.join()
+    if not lags:
+        sys.exit("no record came in while the questions were asked: see what the shipper said")
     (_, peak_mb), (_, query_peak_mb) = usage.family(hub.process.pid)
     tell(what="lag", rate=options.lag_rate, beside="questions", samples=len(lags),
          p50_s=round(statistics.median(lags), 3), p99_s=round(percentile(lags, 99), 3),
