@@ -2,9 +2,10 @@
 
 mod budget;
 mod flow;
+mod table;
 mod unknown;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::hash::{Hash, Hasher};
 use std::net::{IpAddr, SocketAddr};
 use std::ops::AddAssign;
@@ -16,6 +17,7 @@ use crate::mysql::{Output, Side};
 use budget::Allowances;
 pub use budget::Budget;
 use flow::{Belongs, Flow};
+use table::Table;
 pub use unknown::Question;
 
 /// The port of a server if none is named.
@@ -85,7 +87,7 @@ fn is_at(servers: &[SocketAddr], address: SocketAddr) -> bool {
 pub struct Flows {
     servers: Vec<SocketAddr>,
     allowances: Allowances,
-    flows: HashMap<Key, Flow>,
+    flows: Table,
     /// Those with missing bytes.
     holes: HashSet<Key>,
     /// The latest time of a packet, µs since 1970-01-01 UTC.
@@ -118,7 +120,7 @@ impl Flows {
         Flows {
             servers,
             allowances,
-            flows: HashMap::new(),
+            flows: Table::new(),
             holes: HashSet::new(),
             now_us: i64::MIN,
             visited_us: i64::MIN,
@@ -165,7 +167,9 @@ impl Flows {
                 (false, false) => None,
             };
         }
-        let known = self.known(by_client, by_server);
+        // Never both: a connection begins only if its other direction is not known either.
+        let recent = [by_client, by_server].into_iter().find(|(key, _)| self.flows.is_recent(key));
+        let known = recent.or_else(|| self.known(by_client, by_server));
         known.or(match (segment.syn, segment.ack) {
             (true, None) => Some(by_client),
             (true, Some(_)) => Some(by_server),
@@ -185,7 +189,7 @@ impl Flows {
     }
 
     fn known(&self, by_client: (Key, Side), by_server: (Key, Side)) -> Option<(Key, Side)> {
-        [by_client, by_server].into_iter().find(|(key, _)| self.flows.contains_key(key))
+        [by_client, by_server].into_iter().find(|(key, _)| self.flows.contains(key))
     }
 
     /// Takes the next segment.
@@ -245,35 +249,40 @@ impl Flows {
     /// A connection continues after its end, or elsewhere: it is another one, joined in its middle.
     fn rejoin(&mut self, key: Key, out: &mut dyn Output) {
         let Some(mut old) = self.flows.remove(&key) else { return };
-        self.held_bytes -= old.held_bytes();
+        self.holes.remove(&key);
+        self.held_bytes -= old.counted_bytes();
         if !old.is_decrypted() {
             old.abandon(out);
         }
         let number = self.next_number();
-        let flow = old.rejoined(key, number, self.allowances.each.clone());
-        self.held_bytes += flow.held_bytes();
+        let mut flow = old.rejoined(key, number, self.allowances.each.clone());
+        flow.count_memory(&mut self.held_bytes);
         self.flows.insert(key, flow);
     }
 
     /// Passes a segment to its connection. `true`: that continues elsewhere.
     fn give(&mut self, key: Key, side: Side, segment: &Segment<'_>, out: &mut dyn Output) -> bool {
-        self.change(key, |flow| flow.add(side, segment, out));
-        let Some(flow) = self.flows.get_mut(&key) else { return false };
-        if flow.has_hole() {
+        let states = self.change(key, |flow| {
+            let had_hole = flow.has_hole();
+            flow.add(side, segment, out);
+            (had_hole, flow.has_hole(), flow.is_elsewhere())
+        });
+        let Some((had_hole, has_hole, is_elsewhere)) = states else { return false };
+        if has_hole {
             self.holes.insert(key);
-        } else if !self.holes.is_empty() {
+        } else if had_hole {
             self.holes.remove(&key);
         }
-        flow.is_elsewhere()
+        is_elsewhere
     }
 
     /// Changes a connection, and counts the memory that it holds afterwards.
-    fn change(&mut self, key: Key, change: impl FnOnce(&mut Flow)) {
-        let Some(flow) = self.flows.get_mut(&key) else { return };
-        self.held_bytes -= flow.held_bytes();
-        change(flow);
-        self.held_bytes += flow.held_bytes();
+    fn change<T>(&mut self, key: Key, change: impl FnOnce(&mut Flow) -> T) -> Option<T> {
+        let flow = self.flows.get_mut(&key)?;
+        let changed = change(flow);
+        flow.count_memory(&mut self.held_bytes);
         self.figures.peak_bytes = self.figures.peak_bytes.max(self.held_bytes);
+        Some(changed)
     }
 
     /// Takes the next piece of an encrypted connection, at a time in µs since 1970-01-01 UTC.
@@ -299,7 +308,7 @@ impl Flows {
 
     /// Nothing more is decrypted: the server's process has ended.
     pub fn end_decryption(&mut self, ts_us: i64, out: &mut dyn Output) {
-        for key in self.flows.keys().copied().collect::<Vec<_>>() {
+        for key in self.flows.iter().map(|(key, _)| *key).collect::<Vec<_>>() {
             self.change(key, |flow| flow.end_decryption(ts_us, out));
         }
     }
@@ -308,16 +317,16 @@ impl Flows {
     fn shed(&mut self, now_us: i64, out: &mut dyn Output) {
         // An eighth more than necessary, because this visits all of them.
         let wanted = self.allowances.bytes.limit() / 8 * 7;
-        let holders = self.flows.iter().map(|(key, flow)| (flow.held_bytes(), *key));
+        let holders = self.flows.iter().map(|(key, flow)| (flow.counted_bytes(), *key));
         let mut holders = holders.filter(|(bytes, _)| *bytes > 0).collect::<Vec<_>>();
         holders.sort_unstable_by(|one, other| other.cmp(one));
-        for (bytes, key) in holders {
+        for (_, key) in holders {
             if self.held_bytes <= wanted {
                 return;
             }
             let Some(flow) = self.flows.get_mut(&key) else { continue };
             flow.shed(now_us, out);
-            self.held_bytes = self.held_bytes - bytes + flow.held_bytes();
+            flow.count_memory(&mut self.held_bytes);
             if !flow.has_hole() {
                 self.holes.remove(&key);
             }
@@ -347,7 +356,7 @@ impl Flows {
         end: impl FnOnce(&mut Flow, &mut dyn Output),
     ) {
         if let Some(mut flow) = self.flows.remove(&key) {
-            self.held_bytes -= flow.held_bytes();
+            self.held_bytes -= flow.counted_bytes();
             end(&mut flow, out);
         }
         self.holes.remove(&key);
@@ -360,9 +369,8 @@ impl Flows {
         self.visited_us = self.now_us;
         for key in self.holes.iter().copied().collect::<Vec<_>>() {
             let Some(flow) = self.flows.get_mut(&key) else { continue };
-            let before = flow.held_bytes();
             flow.visit(self.now_us, out);
-            self.held_bytes = self.held_bytes - before + flow.held_bytes();
+            flow.count_memory(&mut self.held_bytes);
             if !flow.has_hole() {
                 self.holes.remove(&key);
             }
@@ -373,9 +381,8 @@ impl Flows {
             self.allowances.bytes.allows(self.held_bytes);
             self.allowances.connections.allows(self.flows.len());
             for flow in self.flows.values_mut() {
-                let before = flow.held_bytes();
                 flow.expect_decrypted(self.now_us, out);
-                self.held_bytes = self.held_bytes - before + flow.held_bytes();
+                flow.count_memory(&mut self.held_bytes);
             }
             let over = self.flows.iter().filter(|(_, flow)| flow.is_over(self.now_us));
             for key in over.map(|(key, _)| *key).collect::<Vec<_>>() {

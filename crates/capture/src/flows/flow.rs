@@ -70,6 +70,8 @@ pub struct Flow {
     first_seq: Option<u32>,
     held: VecDeque<Held>,
     held_bytes: usize,
+    /// Its part of the memory of all connections, as it was counted last.
+    counted_bytes: usize,
     end: Option<End>,
     /// A RST that did not have the number that was expected: bytes before it may be missing.
     reset: Option<(Side, u32)>,
@@ -109,6 +111,7 @@ impl Flow {
             first_seq: None,
             held: VecDeque::new(),
             held_bytes: 0,
+            counted_bytes: 0,
             end: None,
             reset: None,
             ends: [None; 2],
@@ -140,9 +143,16 @@ impl Flow {
         self.has_data
     }
 
-    /// Memory that it holds, bytes.
-    pub fn held_bytes(&self) -> usize {
-        self.waiting_bytes() + self.session.held_bytes()
+    /// Counts the memory that it holds in that of all connections, bytes.
+    pub fn count_memory(&mut self, all_bytes: &mut usize) {
+        let held_bytes = self.waiting_bytes() + self.session.held_bytes();
+        *all_bytes = *all_bytes - self.counted_bytes + held_bytes;
+        self.counted_bytes = held_bytes;
+    }
+
+    /// The memory that was counted, bytes.
+    pub fn counted_bytes(&self) -> usize {
+        self.counted_bytes
     }
 
     fn waiting_bytes(&self) -> usize {

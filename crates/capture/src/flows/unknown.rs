@@ -44,9 +44,8 @@ impl Flows {
         let Some(flow) = flow.filter(|flow| flow.number() == question.number) else {
             return Completed::No;
         };
-        self.held_bytes -= flow.held_bytes();
         let completed = flow.complete(&question.unknown, facts, out);
-        self.held_bytes += flow.held_bytes();
+        flow.count_memory(&mut self.held_bytes);
         completed
     }
 }

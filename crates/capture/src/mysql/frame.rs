@@ -328,8 +328,8 @@ impl Framer {
     }
 }
 
-/// A message that is in `input` as a whole: not copied.
-fn whole<'m>(input: &mut &'m [u8]) -> Option<Message<'m>> {
+/// The message that `input` begins with, if it is there as a whole: not copied.
+pub fn whole<'m>(input: &mut &'m [u8]) -> Option<Message<'m>> {
     let (&[a, b, c, seq], rest) = input.split_first_chunk::<HEAD_BYTES>()?;
     let length = u32::from_le_bytes([a, b, c, 0]) as usize;
     let (bytes, rest) = rest.split_at_checked(length)?;

@@ -71,12 +71,10 @@ impl Args {
         }
     }
 
-    /// Memory that it holds, bytes.
+    /// Memory that it holds outside of itself, bytes.
     pub fn held_bytes(&self) -> usize {
-        match self {
-            Args::Execution { bytes, .. } => size_of::<Args>() + bytes.capacity(),
-            Args::LongData { head, .. } => size_of::<Args>() + head.capacity(),
-        }
+        let (Args::Execution { bytes, .. } | Args::LongData { head: bytes, .. }) = self;
+        bytes.capacity()
     }
 }
 

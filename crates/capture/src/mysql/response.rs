@@ -64,14 +64,14 @@ pub struct Outcome {
 }
 
 /// What a packet has meant.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// More follows from the server.
     More,
     /// The client sends a file now.
     ClientSends,
-    /// It was the last one.
-    Done(Outcome),
+    /// It was the last one: see [`Response::outcome`].
+    Done,
     /// It cannot be part of this answer.
     Wrong,
 }
@@ -106,6 +106,16 @@ impl Response {
         }
     }
 
+    /// The kind of answer.
+    pub fn answers(&self) -> Answers {
+        self.kind.answers
+    }
+
+    /// How it has ended, after its last packet.
+    pub fn outcome(self) -> Outcome {
+        self.outcome
+    }
+
     /// Whether the client is sending a file.
     pub fn is_file(&self) -> bool {
         self.state == ResponsePart::File
@@ -132,7 +142,7 @@ impl Response {
             ResponsePart::File => Step::Wrong,
             ResponsePart::First => self.first(first, rest, message),
             ResponsePart::Stream if first == 0xff => self.failed(rest, message),
-            ResponsePart::Stream if first == 0xfe && message.total == EOF_BYTES => self.done(),
+            ResponsePart::Stream if first == 0xfe && message.total == EOF_BYTES => Step::Done,
             ResponsePart::Stream => Step::More,
             ResponsePart::Prepared { .. } => self.prepared(first, message),
             ResponsePart::Columns(left) => self.column(left, first, rest, message),
@@ -163,11 +173,11 @@ impl Response {
     fn first(&mut self, first: u8, rest: &[u8], message: &Message<'_>) -> Step {
         match (self.kind.answers, first) {
             (_, 0xff) => self.failed(rest, message),
-            (Answers::Text, _) => self.done(),
+            (Answers::Text, _) => Step::Done,
             (Answers::Prepared, 0) => self.prepared_ok(rest),
             (Answers::Prepared, _) => Step::Wrong,
             (_, 0) => self.ok(rest, message),
-            (Answers::Status | Answers::Unknown, 0xfe) if message.total == EOF_BYTES => self.done(),
+            (Answers::Status | Answers::Unknown, 0xfe) if message.total == EOF_BYTES => Step::Done,
             (Answers::Status | Answers::Unknown, 0xfe) => self.ok(rest, message),
             (Answers::Results, 0xfb) if self.kind.code == QUERY => {
                 self.state = ResponsePart::File;
@@ -210,7 +220,7 @@ impl Response {
         if left == u64::MAX {
             return match first {
                 0xff => self.failed(rest, message),
-                0xfe if message.total < 9 => self.done(),
+                0xfe if message.total < 9 => Step::Done,
                 _ => Step::More,
             };
         }
@@ -274,7 +284,7 @@ impl Response {
 
     fn after_result(&mut self, status: u16) -> Step {
         if status & caps::STATUS_MORE_RESULTS == 0 || self.kind.answers != Answers::Results {
-            return self.done();
+            return Step::Done;
         }
         self.state = ResponsePart::First;
         Step::More
@@ -285,14 +295,10 @@ impl Response {
             Some(failure) => {
                 self.outcome.failure = Some(failure);
                 self.outcome.rows_affected = None;
-                self.done()
+                Step::Done
             }
             None => Step::Wrong,
         }
-    }
-
-    fn done(&mut self) -> Step {
-        Step::Done(std::mem::take(&mut self.outcome))
     }
 
     fn prepared_ok(&mut self, rest: &[u8]) -> Step {
@@ -305,7 +311,7 @@ impl Response {
         self.outcome.results += 1;
         let is_described = reader.take(3).and_then(|_| reader.u8()) != Some(0);
         if (params == 0 && columns == 0) || !is_described {
-            return self.done();
+            return Step::Done;
         }
         self.state = ResponsePart::Prepared { params, columns, has_group: false };
         Step::More
@@ -338,7 +344,7 @@ impl Response {
         // If the capabilities are not known, an EOF packet may still follow: the session ignores
         // it.
         let is_over = params == 0 && columns == 0 && (!has_group || omits_eof != Some(false));
-        if is_over { self.done() } else { Step::More }
+        if is_over { Step::Done } else { Step::More }
     }
 
     /// Whether an EOF packet may follow the last one.

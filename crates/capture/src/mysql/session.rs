@@ -10,13 +10,13 @@ mod prepared;
 mod tls;
 pub mod unknown;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 
 use super::answer::{Failure, Ok};
 use super::caps;
 use super::charset;
 use super::command::Kind;
-use super::frame::{Framer, Keep, Message};
+use super::frame::{self, Framer, Keep, Message};
 use super::inflate::{Algorithm, Inflater};
 use super::login::{Answer, Client, Greeting, Login, name};
 use super::params::{Args, Bound};
@@ -61,9 +61,9 @@ struct Command {
     /// The prepared statement that it is about.
     statement: Option<u32>,
     /// The user to change to.
-    login: Option<Login>,
+    login: Option<Box<Login>>,
     /// The values of an execution, or a part of one of them.
-    args: Option<Box<Args>>,
+    args: Option<Args>,
     /// Its length as it was sent, with a header.
     sent_bytes: u64,
     /// Sequence number of the first packet of its answer.
@@ -74,8 +74,9 @@ impl Command {
     /// Memory outside of the queue.
     fn held_bytes(&self) -> usize {
         let text = self.text.as_ref().map_or(0, Text::held_bytes);
-        let args = self.args.as_ref().map_or(0, |args| args.held_bytes());
-        text + args + self.login.as_ref().map_or(0, Login::held_bytes)
+        let args = self.args.as_ref().map_or(0, Args::held_bytes);
+        let login = self.login.as_ref().map_or(0, |it| size_of::<Login>() + it.held_bytes());
+        text + args + login
     }
 
     fn file_bytes(&self) -> u64 {
@@ -116,7 +117,9 @@ impl PreparedText {
 /// Statements that were prepared.
 #[derive(Default)]
 struct Prepared {
-    texts: HashMap<u32, PreparedText>,
+    /// By their numbers. Few: a tree finds one of them faster than a hash with a secret key, which
+    /// numbers from packets would need.
+    texts: BTreeMap<u32, PreparedText>,
     bytes: usize,
     last: Option<u32>,
 }
@@ -284,25 +287,19 @@ impl Session {
 
     fn messages(&mut self, side: Side, bytes: &[u8], ts_us: i64, out: &mut dyn Output) {
         let mut input = bytes;
-        let mut framer = std::mem::take(&mut self.framers[side as usize]);
-        framer.set_packed(self.packing.is_some());
-        // With each message the rest may change its meaning.
-        loop {
-            let keep = self.keep(side);
-            let Some(message) = framer.next(&mut input, keep) else { break };
-            let had_packing = self.packing.is_some();
-            self.message(side, &message, ts_us, out);
-            if self.is_skipping() || self.packing.is_some() != had_packing {
-                framer.reset();
-                break;
-            }
+        let is_within = self.framers[side as usize].is_within();
+        let mut goes_on = true;
+        // Most segments have only whole messages, which are read where they are.
+        while goes_on
+            && !is_within
+            && let Some(message) = frame::whole(&mut input)
+        {
+            goes_on = self.take_message(side, &message, ts_us, out);
         }
-        let is_broken = framer.is_broken();
-        self.framers[side as usize] = framer;
-        if is_broken {
-            // `lose` adds what has arrived, and resets the framer.
-            self.lose(Cause::Protocol, input.len() as u64, ts_us, out);
-        } else if input.is_empty() {
+        if goes_on && (is_within || !input.is_empty()) {
+            goes_on = self.frame(side, &mut input, ts_us, out);
+        }
+        if goes_on || input.is_empty() {
             // Everything was read.
         } else if self.is_skipping() {
             self.skip(input.len() as u64, ts_us);
@@ -311,6 +308,41 @@ impl Session {
             // The rest of the segment is packed.
             self.unpack(side, input, ts_us, out);
         }
+    }
+
+    /// Takes messages of which the segment may have only a part. `false`: the rest of the segment
+    /// has another meaning.
+    fn frame(&mut self, side: Side, input: &mut &[u8], ts_us: i64, out: &mut dyn Output) -> bool {
+        let mut framer = std::mem::take(&mut self.framers[side as usize]);
+        framer.set_packed(self.packing.is_some());
+        let mut goes_on = true;
+        while goes_on {
+            let Some(message) = framer.next(input, self.keep(side)) else { break };
+            goes_on = self.take_message(side, &message, ts_us, out);
+        }
+        if !goes_on {
+            framer.reset();
+        }
+        let is_broken = framer.is_broken();
+        self.framers[side as usize] = framer;
+        if is_broken {
+            // `lose` adds what has arrived, and resets the framer.
+            self.lose(Cause::Protocol, std::mem::take(input).len() as u64, ts_us, out);
+        }
+        goes_on
+    }
+
+    /// Takes a message. `false`: what follows it in the segment has another meaning.
+    fn take_message(
+        &mut self,
+        side: Side,
+        message: &Message<'_>,
+        ts_us: i64,
+        out: &mut dyn Output,
+    ) -> bool {
+        let had_packing = self.packing.is_some();
+        self.message(side, message, ts_us, out);
+        !self.is_skipping() && self.packing.is_some() == had_packing
     }
 
     /// How much of the next message of a side is needed.

@@ -96,7 +96,7 @@ fn unquoted(word: &[u8]) -> &[u8] {
 /// Words of a statement that change something, or may.
 ///
 /// They may be in a text or a name: that is rare, and costs a field, not a wrong value.
-#[derive(Default)]
+#[derive(Debug, Default, PartialEq, Eq)]
 struct Mentions {
     /// Another database or character set.
     change: bool,
@@ -125,8 +125,24 @@ static FINDER: LazyLock<AhoCorasick> = LazyLock::new(|| {
         .expect("eight words can be found")
 });
 
+/// The first of these words, which may be anywhere.
+static TRACKING_FINDER: LazyLock<AhoCorasick> = LazyLock::new(|| {
+    AhoCorasick::builder()
+        .ascii_case_insensitive(true)
+        .build(&WORDS[..1])
+        .expect("a word can be found")
+});
+
 impl Mentions {
     fn of(statement: &[u8], is_set: bool) -> Mentions {
+        if !is_set && !may_have_more(statement) {
+            let tracking = TRACKING_FINDER.is_match(statement);
+            return Mentions { tracking, ..Mentions::default() };
+        }
+        Mentions::find(statement, is_set)
+    }
+
+    fn find(statement: &[u8], is_set: bool) -> Mentions {
         let mut mentions = Mentions::default();
         let mut has_set = is_set;
         for found in FINDER.find_iter(statement) {
@@ -146,6 +162,17 @@ impl Mentions {
         }
         mentions
     }
+}
+
+/// Whether another statement may begin within this one ([`may_begin`]). In most none can.
+fn may_have_more(statement: &[u8]) -> bool {
+    let has_line = || statement.contains(&b'\n') && has_any(statement, b"#-");
+    has_any(statement, b";/!") || has_line()
+}
+
+/// Whether a text has one of these bytes. It has no early exit, so the compiler can vectorize it.
+fn has_any<const N: usize>(text: &[u8], bytes: &[u8; N]) -> bool {
+    text.iter().fold(false, |has, byte| bytes.iter().fold(has, |has, it| has | (it == byte)))
 }
 
 fn is_of_word(byte: &u8) -> bool {
@@ -335,6 +362,38 @@ mod tests {
             b"INSERT INTO t VALUES ('to execute it')",
         ] {
             assert_eq!(change(text), Change::default(), "{}", String::from_utf8_lossy(text));
+        }
+    }
+
+    const PARTS: [&str; 18] = [
+        "use",
+        "execute",
+        "SET",
+        "names",
+        "charset",
+        "session_track_",
+        "SELECT",
+        " ",
+        " ",
+        "\n",
+        ";",
+        "/*",
+        "*/",
+        "!",
+        "--",
+        "#",
+        "9",
+        "x",
+    ];
+
+    proptest::proptest! {
+        #[test]
+        fn a_statement_that_is_alone_mentions_the_same(
+            parts in proptest::collection::vec(proptest::sample::select(&PARTS[..]), 0..9),
+        ) {
+            let text = parts.concat();
+            let all = Mentions::find(text.as_bytes(), false);
+            assert_eq!(Mentions::of(text.as_bytes(), false), all);
         }
     }
 }

@@ -160,7 +160,8 @@ fn frames<E: From<FileError>>(
                 if let Some(frame) = context.frame(&block) {
                     each(frame)?;
                 }
-                reader.consume(bytes);
+                // `refill` moves the rest; `consume` would also move half of the buffer each time.
+                reader.consume_noshift(bytes);
             }
             Err(PcapError::Eof) => return Ok(End::Whole),
             Err(PcapError::UnexpectedEof) => return Ok(End::Torn),

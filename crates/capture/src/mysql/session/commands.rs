@@ -116,10 +116,11 @@ impl Session {
             EXECUTE | BULK_EXECUTE | CLOSE | LONG_DATA | RESET => {
                 command.statement = Reader::new(rest).u32();
                 let params_bytes = self.limits.params_bytes;
-                command.args = Args::of(kind.code, rest, message, params_bytes).map(Box::new);
+                command.args = Args::of(kind.code, rest, message, params_bytes);
             }
             CHANGE_USER if is_whole => {
-                command.login = login::change_user(rest, self.caps.unwrap_or(!0));
+                let login = login::change_user(rest, self.caps.unwrap_or(!0));
+                command.login = login.map(Box::new);
             }
             _ => {}
         }
@@ -150,7 +151,7 @@ impl Session {
             let Some(command) = self.pop() else { return };
             match (command.kind.code, command.statement) {
                 (CLOSE, Some(id)) => self.close_prepared(id),
-                (LONG_DATA, id) => self.take_long_data(id, command.args.as_deref()),
+                (LONG_DATA, id) => self.take_long_data(id, command.args.as_ref()),
                 _ => {}
             }
             // Without an answer, a trial cannot be decided.
@@ -270,11 +271,13 @@ impl Session {
     }
 
     pub(super) fn server_sends(&mut self, message: &Message<'_>, ts_us: i64, out: &mut dyn Output) {
-        // Acknowledgements of a replica make some servers begin anew with their numbers.
-        let is_next = self.packing.is_some() || message.seq == self.next_seq || self.is_streaming();
         let Some(response) = self.response.as_mut() else {
             return self.unasked(message, ts_us, out);
         };
+        let answers = response.answers();
+        // Acknowledgements of a replica make some servers begin anew with their numbers.
+        let is_next =
+            message.seq == self.next_seq || self.packing.is_some() || answers == Answers::Stream;
         if !is_next {
             if self.may_have_eof && message.total == 5 {
                 self.may_have_eof = false;
@@ -283,9 +286,9 @@ impl Session {
             return self.lose(Cause::Protocol, message.total, ts_us, out);
         }
         self.next_seq = message.next_seq;
-        let is_login = self.queue.front().is_some_and(|it| it.kind.answers == Answers::Login);
         // A packet whose first byte is missing may be the last one.
-        let goes_on = is_login && message.bytes.first().is_some_and(|it| !matches!(it, 0 | 0xff));
+        let goes_on = answers == Answers::Login
+            && message.bytes.first().is_some_and(|it| !matches!(it, 0 | 0xff));
         let step = if goes_on { Step::More } else { response.step(message) };
         if step == Step::Wrong {
             return self.lose(Cause::Protocol, message.total, ts_us, out);
@@ -295,8 +298,8 @@ impl Session {
             self.report_skipped(ts_us, out);
             self.start(out);
         }
-        if let Step::Done(outcome) = step {
-            self.end(outcome, ts_us, out);
+        if step == Step::Done {
+            self.end(ts_us, out);
         }
     }
 
@@ -314,8 +317,10 @@ impl Session {
     }
 
     /// The answer of the first command of the queue has ended.
-    fn end(&mut self, outcome: Outcome, ts_us: i64, out: &mut dyn Output) {
-        self.may_have_eof = self.response.take().is_some_and(|it| it.may_have_eof());
+    fn end(&mut self, ts_us: i64, out: &mut dyn Output) {
+        let Some(response) = self.response.take() else { return };
+        self.may_have_eof = response.may_have_eof();
+        let outcome = response.outcome();
         let Some(command) = self.pop() else { return };
         let is_text = has_start(command.kind) && command.kind.code != INIT_DB;
         let end = CommandEnd {
@@ -360,7 +365,7 @@ impl Session {
     ) {
         let before = (self.caps, self.who.clone(), self.login_charset.clone(), self.known);
         if let Some(login) = command.login.clone() {
-            self.take_login(login);
+            self.take_login(*login);
             self.caps = before.0;
         } else {
             // The packet was not captured as a whole.

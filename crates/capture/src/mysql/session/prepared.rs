@@ -65,7 +65,7 @@ impl Session {
         let statement = command.statement;
         let (caps, limit) = (self.caps, self.limits.params_bytes);
         let mut values = None;
-        let change = |bound: &mut Bound| values = bound.execute(args.as_deref(), caps, limit);
+        let change = |bound: &mut Bound| values = bound.execute(args.as_ref(), caps, limit);
         if statement.is_some() {
             self.change_prepared(statement, change);
         } else {
