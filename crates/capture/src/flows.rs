@@ -153,6 +153,12 @@ impl Flows {
 
     /// The connection of a segment, and who sends it. `None`: not one to a server.
     fn place(&self, segment: &Segment<'_>) -> Option<(Key, Side)> {
+        // Without named servers no two connections have the same addresses.
+        if self.servers.is_empty()
+            && let Some(found) = self.flows.recent(&segment.from, &segment.to)
+        {
+            return Some(found);
+        }
         let Segment { from, to, .. } = *segment;
         let by_client = (Key(from, to), Side::Client);
         let by_server = (Key(to, from), Side::Server);
@@ -167,10 +173,7 @@ impl Flows {
                 (false, false) => None,
             };
         }
-        // Never both: a connection begins only if its other direction is not known either.
-        let recent = [by_client, by_server].into_iter().find(|(key, _)| self.flows.is_recent(key));
-        let known = recent.or_else(|| self.known(by_client, by_server));
-        known.or(match (segment.syn, segment.ack) {
+        self.known(by_client, by_server).or(match (segment.syn, segment.ack) {
             (true, None) => Some(by_client),
             (true, Some(_)) => Some(by_server),
             _ if to.port() == USUAL_PORT => Some(by_client),
@@ -189,7 +192,7 @@ impl Flows {
     }
 
     fn known(&self, by_client: (Key, Side), by_server: (Key, Side)) -> Option<(Key, Side)> {
-        [by_client, by_server].into_iter().find(|(key, _)| self.flows.contains(key))
+        [by_client, by_server].into_iter().find(|(key, _)| self.flows.get(key).is_some())
     }
 
     /// Takes the next segment.
@@ -201,7 +204,9 @@ impl Flows {
         } else {
             self.figures.others += 1;
         }
-        self.visit(out);
+        if self.now_us >= self.visited_us.saturating_add(VISIT_EVERY_US) {
+            self.visit(out);
+        }
     }
 
     /// No packet has come for a while: it is this time, µs since 1970-01-01 UTC.
@@ -211,33 +216,36 @@ impl Flows {
     }
 
     fn add(&mut self, key: Key, side: Side, segment: &Segment<'_>, out: &mut dyn Output) {
-        match self.flows.get_mut(&key).map(|flow| flow.belongs(side, segment)) {
-            Some(Belongs::Here) => {}
-            Some(Belongs::Joins) => self.rejoin(key, out),
+        let found = self.flows.find(&key);
+        let flow = found.and_then(|index| self.flows.at(index));
+        let index = match (found, flow.map(|flow| flow.belongs(side, segment))) {
+            (Some(index), Some(Belongs::Here)) => index,
+            (_, Some(Belongs::Joins)) => self.rejoin(key, out),
             // Only an acknowledgement: nothing is lost without it.
-            None if !segment.syn && segment.payload.is_empty() && segment.missing == 0 => return,
-            None | Some(Belongs::Begins) => {
-                self.begin(key, segment.syn, out);
+            (_, None) if !segment.syn && segment.payload.is_empty() && segment.missing == 0 => {
+                return;
             }
-        }
-        if self.give(key, side, segment, out) {
-            self.rejoin(key, out);
-            self.give(key, side, segment, out);
+            (_, None | Some(_)) => self.begin(key, segment.syn, out),
+        };
+        if self.give(key, index, side, segment, out) {
+            let index = self.rejoin(key, out);
+            self.give(key, index, side, segment, out);
         }
         if !self.allowances.bytes.allows(self.held_bytes) {
             self.shed(segment.ts_us, out);
         }
     }
 
-    /// A connection begins, or is joined in its middle. It may have had a predecessor.
-    fn begin(&mut self, key: Key, is_whole: bool, out: &mut dyn Output) {
+    /// A connection begins, or is joined in its middle. It may have had a predecessor. Returns its
+    /// index.
+    fn begin(&mut self, key: Key, is_whole: bool, out: &mut dyn Output) -> usize {
         // The port is used again.
         self.remove(key, out, Flow::close);
         self.make_room(out);
         let is_sure = !self.servers.is_empty() || key.1.port() == USUAL_PORT;
         let number = self.next_number();
         let flow = Flow::new(key, number, is_whole, is_sure, self.allowances.each.clone());
-        self.flows.insert(key, flow);
+        self.flows.insert(key, flow)
     }
 
     fn next_number(&mut self) -> u32 {
@@ -247,8 +255,9 @@ impl Flows {
     }
 
     /// A connection continues after its end, or elsewhere: it is another one, joined in its middle.
-    fn rejoin(&mut self, key: Key, out: &mut dyn Output) {
-        let Some(mut old) = self.flows.remove(&key) else { return };
+    /// Returns its index.
+    fn rejoin(&mut self, key: Key, out: &mut dyn Output) -> usize {
+        let Some(mut old) = self.flows.remove(&key) else { return self.begin(key, false, out) };
         self.holes.remove(&key);
         self.held_bytes -= old.counted_bytes();
         if !old.is_decrypted() {
@@ -257,12 +266,19 @@ impl Flows {
         let number = self.next_number();
         let mut flow = old.rejoined(key, number, self.allowances.each.clone());
         flow.count_memory(&mut self.held_bytes);
-        self.flows.insert(key, flow);
+        self.flows.insert(key, flow)
     }
 
     /// Passes a segment to its connection. `true`: that continues elsewhere.
-    fn give(&mut self, key: Key, side: Side, segment: &Segment<'_>, out: &mut dyn Output) -> bool {
-        let states = self.change(key, |flow| {
+    fn give(
+        &mut self,
+        key: Key,
+        index: usize,
+        side: Side,
+        segment: &Segment<'_>,
+        out: &mut dyn Output,
+    ) -> bool {
+        let states = self.change(index, |flow| {
             let had_hole = flow.has_hole();
             flow.add(side, segment, out);
             (had_hole, flow.has_hole(), flow.is_elsewhere())
@@ -277,8 +293,8 @@ impl Flows {
     }
 
     /// Changes a connection, and counts the memory that it holds afterwards.
-    fn change<T>(&mut self, key: Key, change: impl FnOnce(&mut Flow) -> T) -> Option<T> {
-        let flow = self.flows.get_mut(&key)?;
+    fn change<T>(&mut self, index: usize, change: impl FnOnce(&mut Flow) -> T) -> Option<T> {
+        let flow = self.flows.at(index)?;
         let changed = change(flow);
         flow.count_memory(&mut self.held_bytes);
         self.figures.peak_bytes = self.figures.peak_bytes.max(self.held_bytes);
@@ -292,15 +308,16 @@ impl Flows {
             return;
         }
         self.figures.decrypted_bytes += piece.bytes.len() as u64;
-        let is_known = self.flows.get(&key).is_some_and(|flow| flow.may_have(piece.stream));
-        if !is_known && piece.kind == Kind::End {
-            return;
-        }
-        if !is_known {
+        let may_have = |flow: &mut Flow| flow.may_have(piece.stream);
+        let found = self.flows.find(&key);
+        let known = found.filter(|index| self.flows.at(*index).is_some_and(may_have));
+        let index = match known {
+            Some(index) => index,
+            None if piece.kind == Kind::End => return,
             // Its packets do not pass the interface, or it is another one than theirs.
-            self.begin(key, false, out);
-        }
-        self.change(key, |flow| flow.decrypted(ts_us, piece, out));
+            None => self.begin(key, false, out),
+        };
+        self.change(index, |flow| flow.decrypted(ts_us, piece, out));
         if !self.allowances.bytes.allows(self.held_bytes) {
             self.shed(ts_us, out);
         }
@@ -308,8 +325,8 @@ impl Flows {
 
     /// Nothing more is decrypted: the server's process has ended.
     pub fn end_decryption(&mut self, ts_us: i64, out: &mut dyn Output) {
-        for key in self.flows.iter().map(|(key, _)| *key).collect::<Vec<_>>() {
-            self.change(key, |flow| flow.end_decryption(ts_us, out));
+        for index in 0..self.flows.index_end() {
+            self.change(index, |flow| flow.end_decryption(ts_us, out));
         }
     }
 

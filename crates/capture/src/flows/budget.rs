@@ -92,6 +92,9 @@ impl Allowance {
     /// Whether so much may be used. Takes it from the common half if necessary, and gives back what
     /// is not needed any more.
     pub fn allows(&mut self, used: usize) -> bool {
+        if used <= self.own && self.taken == 0 {
+            return true;
+        }
         let limit = self.limit();
         let needed = used.saturating_sub(self.own).next_multiple_of(self.at_a_time);
         // One piece more than necessary is kept, so that it is not taken and given all the time.

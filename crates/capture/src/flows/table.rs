@@ -6,9 +6,11 @@
 //! vain, which costs a comparison more than no look at all.
 
 use std::collections::HashMap;
+use std::net::SocketAddr;
 
 use super::Key;
 use super::flow::Flow;
+use crate::mysql::Side;
 
 /// Places that are remembered: a power of two.
 const RECENT_COUNT: usize = 1024;
@@ -38,45 +40,60 @@ impl Table {
         self.indexes.len()
     }
 
-    /// Whether it is where the table looks first.
-    pub fn is_recent(&self, key: &Key) -> bool {
-        self.is_at(self.recent[place(key)], key)
+    /// All indexes are below this one.
+    pub fn index_end(&self) -> usize {
+        self.flows.len()
     }
 
-    fn is_at(&self, index: usize, key: &Key) -> bool {
-        matches!(self.flows.get(index), Some(Some((found, _))) if found == key)
+    /// The connection of a segment between two addresses, and who sends it, if that connection is
+    /// where the table looks first.
+    pub fn recent(&self, from: &SocketAddr, to: &SocketAddr) -> Option<(Key, Side)> {
+        let (key, _) = self.flows.get(self.recent[place(from, to)])?.as_ref()?;
+        if is_same(key, from, to) {
+            Some((*key, Side::Client))
+        } else if is_same(key, to, from) {
+            Some((*key, Side::Server))
+        } else {
+            None
+        }
     }
 
-    fn index(&self, key: &Key) -> Option<usize> {
-        let recent = self.recent[place(key)];
-        if self.is_at(recent, key) { Some(recent) } else { self.indexes.get(key).copied() }
+    /// The index of a connection.
+    pub fn find(&mut self, key: &Key) -> Option<usize> {
+        let recent = &mut self.recent[place(&key.0, &key.1)];
+        let at_recent = self.flows.get(*recent).and_then(Option::as_ref);
+        if !at_recent.is_some_and(|(found, _)| is_same(found, &key.0, &key.1)) {
+            *recent = *self.indexes.get(key)?;
+        }
+        Some(*recent)
     }
 
-    pub fn contains(&self, key: &Key) -> bool {
-        self.index(key).is_some()
-    }
-
-    pub fn get(&self, key: &Key) -> Option<&Flow> {
-        let (_, flow) = self.flows.get(self.index(key)?)?.as_ref()?;
-        Some(flow)
-    }
-
-    pub fn get_mut(&mut self, key: &Key) -> Option<&mut Flow> {
-        let index = self.index(key)?;
-        self.recent[place(key)] = index;
+    /// The connection with this index.
+    pub fn at(&mut self, index: usize) -> Option<&mut Flow> {
         let (_, flow) = self.flows.get_mut(index)?.as_mut()?;
         Some(flow)
     }
 
-    /// Adds a connection whose addresses no other one has.
-    pub fn insert(&mut self, key: Key, flow: Flow) {
+    pub fn get(&self, key: &Key) -> Option<&Flow> {
+        let (_, flow) = self.flows.get(*self.indexes.get(key)?)?.as_ref()?;
+        Some(flow)
+    }
+
+    pub fn get_mut(&mut self, key: &Key) -> Option<&mut Flow> {
+        let index = self.find(key)?;
+        self.at(index)
+    }
+
+    /// Adds a connection whose addresses no other one has. Returns its index.
+    pub fn insert(&mut self, key: Key, flow: Flow) -> usize {
         let index = self.free.pop().unwrap_or_else(|| {
             self.flows.push(None);
             self.flows.len() - 1
         });
         self.flows[index] = Some((key, flow));
         self.indexes.insert(key, index);
-        self.recent[place(&key)] = index;
+        self.recent[place(&key.0, &key.1)] = index;
+        index
     }
 
     pub fn remove(&mut self, key: &Key) -> Option<Flow> {
@@ -95,9 +112,14 @@ impl Table {
     }
 }
 
-/// Where a connection is remembered: the same for both directions.
-fn place(Key(client, server): &Key) -> usize {
-    usize::from(client.port() ^ server.port()) % RECENT_COUNT
+/// Where the connection between two addresses is remembered.
+fn place(one: &SocketAddr, other: &SocketAddr) -> usize {
+    usize::from(one.port() ^ other.port()) % RECENT_COUNT
+}
+
+/// Whether a connection has these addresses. Ports first: they differ more often.
+fn is_same(Key(client, server): &Key, from: &SocketAddr, to: &SocketAddr) -> bool {
+    client.port() == from.port() && client == from && server == to
 }
 
 #[cfg(test)]
@@ -114,14 +136,15 @@ mod tests {
     }
 
     fn number(table: &mut Table, key: Key) -> Option<u32> {
-        assert_eq!(table.contains(&key), table.get_mut(&key).is_some());
-        table.get(&key).map(Flow::number)
+        let found = table.get_mut(&key).map(|flow| flow.number());
+        assert_eq!(table.get(&key).map(Flow::number), found);
+        found
     }
 
     #[test]
     fn connections_with_the_same_place_are_told_apart() {
         let keys = ["10.0.0.1:4000", "10.0.0.2:4000", "10.0.0.1:5024", "[::1]:4000"].map(key);
-        assert!(keys.iter().all(|it| place(it) == place(&keys[0])));
+        assert!(keys.iter().all(|key| place(&key.0, &key.1) == place(&keys[0].0, &keys[0].1)));
         let mut table = Table::new();
         assert_eq!(number(&mut table, keys[0]), None);
         for (it, of) in keys.into_iter().zip(1..) {
@@ -130,7 +153,13 @@ mod tests {
         for _ in 0..2 {
             for (it, of) in keys.into_iter().zip(1..) {
                 assert_eq!(number(&mut table, it), Some(of));
-                assert_eq!(keys.map(|key| table.is_recent(&key)), keys.map(|key| key == it));
+                for other in keys {
+                    let sides = [Side::Client, Side::Server];
+                    let expected = sides.map(|side| (it == other).then_some((it, side)));
+                    let Key(client, server) = other;
+                    assert_eq!(table.recent(&client, &server), expected[0]);
+                    assert_eq!(table.recent(&server, &client), expected[1]);
+                }
             }
         }
         let Key(client, server) = keys[3];
@@ -145,7 +174,7 @@ mod tests {
         add(&mut table, one, 1);
         assert_eq!(table.remove(&one).map(|flow| flow.number()), Some(1));
         assert!(table.remove(&one).is_none());
-        assert_eq!((number(&mut table, one), table.is_recent(&one)), (None, false));
+        assert_eq!((number(&mut table, one), table.recent(&one.0, &one.1)), (None, None));
         add(&mut table, other, 2);
         assert_eq!((number(&mut table, one), number(&mut table, other)), (None, Some(2)));
         add(&mut table, one, 3);

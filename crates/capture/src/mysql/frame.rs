@@ -170,19 +170,7 @@ impl Framer {
         input: &mut &'i [u8],
         keep: Keep<'_>,
     ) -> Option<Message<'m>> {
-        if self.is_done {
-            self.is_done = false;
-            self.body.clear();
-            self.spooling = Spooling::None;
-            self.shrink();
-            self.total = 0;
-            self.is_damaged = false;
-        }
-        if !self.is_within()
-            && let Some(message) = whole(input)
-        {
-            return Some(message);
-        }
+        self.end_message();
         while !self.is_broken {
             if !self.is_open {
                 self.take_head(input)?;
@@ -198,6 +186,18 @@ impl Framer {
             }
         }
         None
+    }
+
+    /// Forgets the message that was returned, if it was the last thing that was.
+    pub fn end_message(&mut self) {
+        if self.is_done {
+            self.is_done = false;
+            self.body.clear();
+            self.spooling = Spooling::None;
+            self.shrink();
+            self.total = 0;
+            self.is_damaged = false;
+        }
     }
 
     fn done(&mut self) -> Message<'_> {

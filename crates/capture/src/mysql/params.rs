@@ -122,6 +122,7 @@ impl Values {
             other => other,
         };
         let (head, count) = param.head();
+        self.text.reserve(count + param.parts().1.len());
         self.text.extend_from_slice(&head[..count]);
         self.text.extend_from_slice(param.parts().1);
         // NULL takes space in a record, too.

@@ -231,6 +231,7 @@ impl Session {
             Phase::Over | Phase::Encrypted { .. } => self.skip(bytes.len() as u64, ts_us),
             Phase::Lost { .. } => self.look_for_command(side, bytes, ts_us, out),
             Phase::Greeting if side == Side::Client => self.before_greeting(bytes, ts_us, out),
+            _ if self.packing.is_none() => self.messages(side, bytes, ts_us, out),
             _ => self.unpack(side, bytes, ts_us, out),
         }
         self.last_us[side as usize] = Some(ts_us);
@@ -287,17 +288,16 @@ impl Session {
 
     fn messages(&mut self, side: Side, bytes: &[u8], ts_us: i64, out: &mut dyn Output) {
         let mut input = bytes;
-        let is_within = self.framers[side as usize].is_within();
+        let mut is_within = self.framers[side as usize].is_within();
         let mut goes_on = true;
-        // Most segments have only whole messages, which are read where they are.
-        while goes_on
-            && !is_within
-            && let Some(message) = frame::whole(&mut input)
-        {
-            goes_on = self.take_message(side, &message, ts_us, out);
-        }
-        if goes_on && (is_within || !input.is_empty()) {
-            goes_on = self.frame(side, &mut input, ts_us, out);
+        while goes_on && (is_within || !input.is_empty()) {
+            // Most messages are in one segment, and read where they are.
+            let whole = if is_within { None } else { frame::whole(&mut input) };
+            goes_on = match whole {
+                Some(message) => self.take_message(side, &message, ts_us, out),
+                None => self.frame(side, &mut input, ts_us, out),
+            };
+            is_within = false;
         }
         if goes_on || input.is_empty() {
             // Everything was read.
@@ -310,17 +310,16 @@ impl Session {
         }
     }
 
-    /// Takes messages of which the segment may have only a part. `false`: the rest of the segment
-    /// has another meaning.
+    /// Takes bytes up to the end of a message that is in several segments, or up to that of the
+    /// input. `false`: what follows has another meaning.
     fn frame(&mut self, side: Side, input: &mut &[u8], ts_us: i64, out: &mut dyn Output) -> bool {
         let mut framer = std::mem::take(&mut self.framers[side as usize]);
         framer.set_packed(self.packing.is_some());
-        let mut goes_on = true;
-        while goes_on {
-            let Some(message) = framer.next(input, self.keep(side)) else { break };
-            goes_on = self.take_message(side, &message, ts_us, out);
-        }
-        if !goes_on {
+        let message = framer.next(input, self.keep(side));
+        let goes_on = message.is_none_or(|it| self.take_message(side, &it, ts_us, out));
+        if goes_on {
+            framer.end_message();
+        } else {
             framer.reset();
         }
         let is_broken = framer.is_broken();

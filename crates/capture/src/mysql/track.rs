@@ -135,8 +135,12 @@ static TRACKING_FINDER: LazyLock<AhoCorasick> = LazyLock::new(|| {
 
 impl Mentions {
     fn of(statement: &[u8], is_set: bool) -> Mentions {
-        if !is_set && !may_have_more(statement) {
-            let tracking = TRACKING_FINDER.is_match(statement);
+        let marks = statement.iter().fold(0, |marks, byte| marks | MARKS[usize::from(*byte)]);
+        let has = |mark| marks & mark != 0;
+        let may_have_more = has(BEFORE) || has(LINE) && has(COMMENT);
+        if !is_set && !may_have_more {
+            // Only the first of the words means something then.
+            let tracking = has(K) && has(UNDERSCORE) && TRACKING_FINDER.is_match(statement);
             return Mentions { tracking, ..Mentions::default() };
         }
         Mentions::find(statement, is_set)
@@ -164,19 +168,41 @@ impl Mentions {
     }
 }
 
-/// Whether another statement may begin within this one ([`may_begin`]). In most none can.
-fn may_have_more(statement: &[u8]) -> bool {
-    let has_line = || statement.contains(&b'\n') && has_any(statement, b"#-");
-    has_any(statement, b";/!") || has_line()
-}
+/// Bits of [`MARKS`]: a byte of a word.
+const WORD: u8 = 1;
+/// Another statement may begin behind it ([`may_begin`]).
+const BEFORE: u8 = 2;
+/// So it may behind a line with the beginning of a comment.
+const LINE: u8 = 4;
+const COMMENT: u8 = 8;
+/// Bytes of `session_track_` that are rare.
+const UNDERSCORE: u8 = 16;
+const K: u8 = 32;
 
-/// Whether a text has one of these bytes. It has no early exit, so the compiler can vectorize it.
-fn has_any<const N: usize>(text: &[u8], bytes: &[u8; N]) -> bool {
-    text.iter().fold(false, |has, byte| bytes.iter().fold(has, |has, it| has | (it == byte)))
-}
+/// What the bytes of a statement may mean: most statements have none that begins another one.
+static MARKS: [u8; 256] = {
+    let mut marks = [0; 256];
+    let mut at = 0;
+    while at < marks.len() {
+        let byte = at as u8;
+        let is_of_word = byte.is_ascii_alphanumeric() || byte >= 0x80;
+        marks[at] = match byte {
+            b'_' => WORD | UNDERSCORE,
+            b'k' | b'K' => WORD | K,
+            b'$' => WORD,
+            b';' | b'/' | b'!' => BEFORE,
+            b'\n' => LINE,
+            b'#' | b'-' => COMMENT,
+            _ if is_of_word => WORD,
+            _ => 0,
+        };
+        at += 1;
+    }
+    marks
+};
 
 fn is_of_word(byte: &u8) -> bool {
-    byte.is_ascii_alphanumeric() || *byte >= 0x80 || matches!(byte, b'_' | b'$')
+    MARKS[usize::from(*byte)] & WORD != 0
 }
 
 /// Whether the bytes are a word, and not a part of one.

@@ -50,6 +50,8 @@ impl Session {
         }
     }
 
+    // Apart from `message`, which is for each row: its registers are saved and restored for nothing.
+    #[inline(never)]
     pub(super) fn client_sends(&mut self, message: &Message<'_>, ts_us: i64, out: &mut dyn Output) {
         // A login continues the numbers. A packet that begins new ones is a command, which the
         // server executes if it does not ask: it must not pass as authentication data.
@@ -304,6 +306,7 @@ impl Session {
     }
 
     /// The server says something that no command has asked for.
+    #[cold]
     fn unasked(&mut self, message: &Message<'_>, ts_us: i64, out: &mut dyn Output) {
         let is_eof = message.total == 5 && message.bytes.first() == Some(&0xfe);
         if self.may_have_eof && is_eof {
@@ -316,7 +319,8 @@ impl Session {
         }
     }
 
-    /// The answer of the first command of the queue has ended.
+    /// The answer of the first command of the queue has ended. Apart from `message`, too.
+    #[inline(never)]
     fn end(&mut self, ts_us: i64, out: &mut dyn Output) {
         let Some(response) = self.response.take() else { return };
         self.may_have_eof = response.may_have_eof();

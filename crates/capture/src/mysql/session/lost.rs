@@ -78,6 +78,7 @@ impl Session {
 
     /// The rest is not understood until the next command that is certain. `bytes` are those that no
     /// framer has.
+    #[cold]
     pub(super) fn lose(&mut self, cause: Cause, bytes: u64, ts_us: i64, out: &mut dyn Output) {
         let is_logged_in = self.phase == Phase::Commands;
         let client_bytes = self.arrived_bytes(Side::Client);
