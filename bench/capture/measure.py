@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What does recording from packets cost, and how fast are packet files decoded?
 
-    bench/capture/measure.py [--steps files,live,threads] [--rounds N]
+    bench/capture/measure.py [--steps files,live,threads] [--rounds N] [--other-decoder PATH]
 
 Needs mariadbd, sysbench and tcpdump in PATH, root for packet sockets, and `make build`; tshark is
 measured beside if there is one. See README.md.
@@ -130,7 +130,7 @@ def record(server, path, load):
         sys.exit(f"tcpdump has lost packets, the file is of no use:\n{text}")
 
 
-def files(server, work, rounds, events):
+def files(server, work, rounds, events, other_decoder):
     """Offline: decoder alone, all of `tacho capture --read`, and others on the same files."""
     loads = {
         "point selects, text": lambda: server.sysbench(
@@ -145,11 +145,11 @@ def files(server, work, rounds, events):
     for name, load in loads.items():
         path = work / "packets.pcap"
         record(server, path, load)
-        yield from read(name, path, rounds)
+        yield from read(name, path, rounds, other_decoder)
         path.unlink()
 
 
-def read(name, path, rounds):
+def read(name, path, rounds, other_decoder):
     server = []  # The port is not 3306: servers are recognised by their greeting.
     programs = {
         "decoder": [TARGET / "examples/decode", path],
@@ -157,6 +157,8 @@ def read(name, path, rounds):
         "tacho capture --read": [TARGET / "tacho", "capture", "--read", path, *server],
         "tcpdump -r -w -": ["tcpdump", "-r", path, "-w", "/dev/null"],
     }
+    if other_decoder:
+        programs["other decoder"] = [other_decoder, path]
     spent_s = {program: [] for program in programs}
     for _ in range(rounds):
         for program, command in programs.items():
@@ -179,6 +181,8 @@ def read(name, path, rounds):
             "statements": counts["statements"], "lost": counts["lost"], "lines": lines,
             "processor_s": round(seconds, 3), "mb_per_s": round(size / seconds / 1e6),
             "statements_per_s": round(counts["statements"] / seconds),
+            "ratio_to_decoder": round(statistics.median(
+                own / one for own, one in zip(each, spent_s["decoder"])), 3),
         }  # fmt: skip
 
 
@@ -274,6 +278,8 @@ def main():
                         help="rounds of each; default: %(default)s")  # fmt: skip
     parser.add_argument("--events", type=int, default=300_000,
                         help="point selects in a packet file; default: %(default)s")  # fmt: skip
+    parser.add_argument("--other-decoder", type=Path, metavar="PATH",
+                        help="`files`: the example `decode` of another version")  # fmt: skip
     parser.add_argument("--seconds", type=int, default=15,
                         help="length of a load of `live`; default: %(default)s")  # fmt: skip
     parser.add_argument("--threads", type=int, default=2,
@@ -290,7 +296,8 @@ def main():
         try:
             for step in arguments.steps.split(","):
                 results = {
-                    "files": lambda: files(server, work, arguments.rounds, arguments.events),
+                    "files": lambda: files(server, work, arguments.rounds, arguments.events,
+                                           arguments.other_decoder),
                     "live": lambda: live(server, work, arguments.rounds, arguments.seconds),
                     "threads": lambda: threads(server, work, arguments.rounds, arguments.seconds,
                                                arguments.threads),

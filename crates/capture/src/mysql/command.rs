@@ -106,7 +106,7 @@ const fn kind(code: u8, name: &'static str, answers: Answers) -> Kind {
 impl Kind {
     /// Of a command's first byte.
     pub fn of(code: u8) -> Kind {
-        // Their numbers are their places in the list, but for the last ones.
+        // Except for the last one, a number is the place in the list.
         let at_place = KINDS.get(usize::from(code)).filter(|kind| kind.code == code);
         let found = at_place.or_else(|| KINDS.iter().find(|kind| kind.code == code));
         found.copied().unwrap_or(kind(code, "", Answers::Unknown))

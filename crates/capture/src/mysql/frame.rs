@@ -188,7 +188,7 @@ impl Framer {
         None
     }
 
-    /// Forgets the message that was returned, if it was the last thing that was.
+    /// Forgets the message that was returned, if no other one has begun.
     pub fn end_message(&mut self) {
         if self.is_done {
             self.is_done = false;

@@ -50,7 +50,7 @@ impl Session {
         }
     }
 
-    // Apart from `message`, which is for each row: its registers are saved and restored for nothing.
+    // Not inlined into `message`: each row would save and restore the registers that this needs.
     #[inline(never)]
     pub(super) fn client_sends(&mut self, message: &Message<'_>, ts_us: i64, out: &mut dyn Output) {
         // A login continues the numbers. A packet that begins new ones is a command, which the
@@ -319,7 +319,8 @@ impl Session {
         }
     }
 
-    /// The answer of the first command of the queue has ended. Apart from `message`, too.
+    /// The answer of the first command of the queue has ended.
+    // Not inlined, for the same reason as `client_sends`.
     #[inline(never)]
     fn end(&mut self, ts_us: i64, out: &mut dyn Output) {
         let Some(response) = self.response.take() else { return };
