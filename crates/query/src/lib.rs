@@ -13,6 +13,7 @@
 //! | `pool` | the hub's side: workers, limits, cancellation |
 //! | `frame` | the protocol between the two, over pipes |
 //! | `worker` | the process: opens DuckDB, locks it down, runs one query at a time |
+//! | `prescan` | which parts of the files can have a text at all |
 //! | `check` | what a user's SQL may refer to |
 //! | `engine` | a safe interface to DuckDB's C functions |
 //! | `value` | DuckDB's vectors to JSON |
@@ -25,12 +26,14 @@ mod ffi;
 mod frame;
 mod library;
 mod pool;
+mod prescan;
 mod value;
 mod worker;
 
 pub use frame::{ColumnInfo, FailureKind, Times};
 pub use library::find_library;
 pub use pool::{Answer, Cancel, Pool, QueryError, Request, Settings};
+pub use prescan::{Needle, Prescan};
 pub use worker::run_worker;
 
 /// A text as a literal of SQL.

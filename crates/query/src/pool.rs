@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::frame::{ColumnInfo, FailureKind, Setup, Times};
+use crate::prescan::Prescan;
 use process::Worker;
 
 /// How often a waiting query looks whether it was cancelled.
@@ -58,6 +59,9 @@ pub struct Request {
     pub is_users: bool,
     /// How times are written.
     pub times: Times,
+    /// What all rows of the view that the query finds have in common. Parts of the files that cannot
+    /// have such rows are not read.
+    pub prescan: Option<Prescan>,
     /// Rows at most; the others are left out.
     pub max_rows: u64,
     /// Bytes of all rows at most; the others are left out.

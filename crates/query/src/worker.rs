@@ -3,8 +3,9 @@
 use std::fs;
 use std::io::{self, BufReader, Read, Write};
 use std::os::fd::{FromRawFd, OwnedFd};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver};
 
 use crate::check::{self, Refusal};
@@ -12,6 +13,7 @@ use crate::engine::{Connection, Database, EngineError, Rows, SELECT};
 use crate::frame::{self, ColumnInfo, End, Failure, FailureKind, Setup, from_worker, to_worker};
 use crate::literal;
 use crate::pool::Request;
+use crate::prescan::{Cancelled, Part, Prescanner};
 use crate::value::Type;
 
 /// Rows are sent when there are so many bytes of them.
@@ -38,11 +40,13 @@ pub fn run_worker() -> io::Result<()> {
         Err(error) => return fail(&mut output, FailureKind::Setup, &error.0),
     };
     let (queries, receiver) = mpsc::channel();
-    let runner = Arc::clone(&connection);
+    let is_cancelled = Arc::new(AtomicBool::new(false));
+    let prescanner = Prescanner::new(setup.threads as usize, Arc::clone(&is_cancelled));
+    let mut runner = Runner { connection: Arc::clone(&connection), prescanner, output };
     std::thread::Builder::new()
         .name("query".to_owned())
-        .spawn(move || run_queries(&runner, &receiver, output))?;
-    read_frames(&mut input, &connection, |query| queries.send(query).is_ok())?;
+        .spawn(move || runner.run_queries(&receiver))?;
+    read_frames(&mut input, &connection, &is_cancelled, |query| queries.send(query).is_ok())?;
     // Without destructors: threads of DuckDB may run.
     // SAFETY: a plain system call.
     unsafe { libc::_exit(0) }
@@ -52,12 +56,22 @@ pub fn run_worker() -> io::Result<()> {
 fn read_frames(
     input: &mut impl Read,
     connection: &Connection,
+    is_cancelled: &AtomicBool,
     mut take: impl FnMut(Request) -> bool,
 ) -> io::Result<()> {
     while let Some((kind, content)) = frame::read(input)? {
         match kind {
-            to_worker::QUERY if take(serde_json::from_slice(&content)?) => {}
-            to_worker::CANCEL => connection.interrupt(),
+            to_worker::QUERY => {
+                // The one before has ended, even if it was cancelled too late.
+                is_cancelled.store(false, Ordering::Relaxed);
+                if !take(serde_json::from_slice(&content)?) {
+                    break;
+                }
+            }
+            to_worker::CANCEL => {
+                is_cancelled.store(true, Ordering::Relaxed);
+                connection.interrupt();
+            }
             _ => break,
         }
     }
@@ -155,23 +169,66 @@ fn fail(output: &mut impl Write, kind: FailureKind, message: &str) -> io::Result
     frame::write_json(output, from_worker::FAILURE, &failure)
 }
 
-fn run_queries(connection: &Connection, queries: &Receiver<Request>, mut output: fs::File) {
-    for query in queries {
-        let sent = match run(connection, &query, &mut output) {
-            Ok(end) => frame::write_json(&mut output, from_worker::END, &end),
-            Err(Stop::Engine(error)) => fail(&mut output, kind_of(&error.0), &error.0),
-            Err(Stop::Refused(Refusal::Syntax(message))) => {
-                fail(&mut output, FailureKind::Sql, &message)
+/// What runs the queries, one after the other.
+struct Runner {
+    connection: Arc<Connection>,
+    prescanner: Prescanner,
+    output: fs::File,
+}
+
+impl Runner {
+    fn run_queries(&mut self, queries: &Receiver<Request>) {
+        for query in queries {
+            let sent = match self.run(&query) {
+                Ok(end) => frame::write_json(&mut self.output, from_worker::END, &end),
+                Err(Stop::Engine(error)) => self.fail(kind_of(&error.0), &error.0),
+                Err(Stop::Refused(Refusal::Syntax(message))) => {
+                    self.fail(FailureKind::Sql, &message)
+                }
+                Err(Stop::Refused(refusal)) => {
+                    self.fail(FailureKind::Forbidden, &refusal.to_string())
+                }
+                Err(Stop::Cancelled) => self.fail(FailureKind::Cancelled, "cancelled"),
+                Err(Stop::Pipe(error)) => Err(error),
+            };
+            if sent.is_err() {
+                // The hub is gone: the other thread sees the same.
+                return;
             }
-            Err(Stop::Refused(refusal)) => {
-                fail(&mut output, FailureKind::Forbidden, &refusal.to_string())
-            }
-            Err(Stop::Pipe(error)) => Err(error),
-        };
-        if sent.is_err() {
-            // The hub is gone: the other thread sees the same.
-            return;
         }
+    }
+
+    fn fail(&mut self, kind: FailureKind, message: &str) -> io::Result<()> {
+        fail(&mut self.output, kind, message)
+    }
+
+    fn run(&mut self, query: &Request) -> Result<End, Stop> {
+        let connection = &*self.connection;
+        let whole = |file: &PathBuf| Part { file: file.clone(), rows: None };
+        let parts = match &query.prescan {
+            Some(scan) => self.prescanner.narrow(scan, &query.files)?,
+            None => query.files.iter().map(whole).collect(),
+        };
+        create_views(connection, query, &parts)?;
+        if query.is_users {
+            let tree = format!("SELECT json_serialize_sql({})", literal(&query.sql));
+            let tree = connection.text(&tree)?.unwrap_or_default();
+            let mut views = vec!["records"];
+            views.extend(query.views.iter().map(|(name, _)| &**name));
+            check::check(&tree, &views).map_err(Stop::Refused)?;
+        }
+        let statement = connection.prepare(&query.sql)?;
+        if statement.kind() != SELECT {
+            let kind = "a statement that is not a SELECT".to_owned();
+            return Err(Stop::Refused(Refusal::Kind(kind)));
+        }
+        let types = statement.types();
+        let rows = if types.contains(&Type::Other) {
+            connection.prepare(&with_texts(&query.sql, &types))?.execute()?
+        } else {
+            statement.execute()?
+        };
+        send(rows, query, &mut self.output)
     }
 }
 
@@ -193,6 +250,7 @@ fn kind_of(message: &str) -> FailureKind {
 enum Stop {
     Engine(EngineError),
     Refused(Refusal),
+    Cancelled,
     Pipe(io::Error),
 }
 
@@ -202,31 +260,19 @@ impl From<EngineError> for Stop {
     }
 }
 
-fn run(connection: &Connection, query: &Request, output: &mut fs::File) -> Result<End, Stop> {
-    create_views(connection, query)?;
-    if query.is_users {
-        let tree = format!("SELECT json_serialize_sql({})", literal(&query.sql));
-        let tree = connection.text(&tree)?.unwrap_or_default();
-        let mut views = vec!["records"];
-        views.extend(query.views.iter().map(|(name, _)| &**name));
-        check::check(&tree, &views).map_err(Stop::Refused)?;
+impl From<Cancelled> for Stop {
+    fn from(_: Cancelled) -> Self {
+        Self::Cancelled
     }
-    let statement = connection.prepare(&query.sql)?;
-    if statement.kind() != SELECT {
-        return Err(Stop::Refused(Refusal::Kind("a statement that is not a SELECT".to_owned())));
-    }
-    let types = statement.types();
-    let rows = if types.contains(&Type::Other) {
-        connection.prepare(&with_texts(&query.sql, &types))?.execute()?
-    } else {
-        statement.execute()?
-    };
-    send(rows, query, output)
 }
 
-fn create_views(connection: &Connection, query: &Request) -> Result<(), EngineError> {
+fn create_views(
+    connection: &Connection,
+    query: &Request,
+    parts: &[Part],
+) -> Result<(), EngineError> {
     if !query.files.is_empty() {
-        create_records(connection, query)?;
+        create_records(connection, query, parts)?;
     }
     for (name, select) in &query.views {
         connection.execute(&format!("CREATE OR REPLACE TEMP VIEW {name} AS {select}"))?;
@@ -234,14 +280,37 @@ fn create_views(connection: &Connection, query: &Request) -> Result<(), EngineEr
     Ok(())
 }
 
-fn create_records(connection: &Connection, query: &Request) -> Result<(), EngineError> {
-    let files: Vec<String> =
-        query.files.iter().map(|file| literal(&file.to_string_lossy())).collect();
+fn create_records(
+    connection: &Connection,
+    query: &Request,
+    parts: &[Part],
+) -> Result<(), EngineError> {
+    let name = |file: &Path| literal(&file.to_string_lossy());
+    let whole = parts.iter().filter(|part| part.rows.is_none());
+    let whole: Vec<String> = whole.map(|part| name(&part.file)).collect();
+    let mut tables = Vec::new();
+    if !whole.is_empty() {
+        tables.push(format!("read_parquet([{}])", whole.join(",")));
+    }
+    for Part { file, rows } in parts {
+        if let Some(rows) = rows {
+            // DuckDB knows which row groups have them.
+            tables.push(format!(
+                "read_parquet({}) WHERE file_row_number >= {} AND file_row_number < {}",
+                name(file),
+                rows.start,
+                rows.end
+            ));
+        }
+    }
+    let table = match &tables[..] {
+        [table] => table.clone(),
+        all => format!("(SELECT * FROM {})", all.join(" UNION ALL SELECT * FROM ")),
+    };
     let columns = query.columns.as_deref().unwrap_or("*");
     let filter = query.filter.as_deref().unwrap_or("true");
     connection.execute(&format!(
-        "CREATE OR REPLACE TEMP VIEW records AS SELECT {columns} FROM read_parquet([{}]) WHERE {filter}",
-        files.join(",")
+        "CREATE OR REPLACE TEMP VIEW records AS SELECT {columns} FROM {table} WHERE {filter}"
     ))
 }
 

@@ -19,9 +19,11 @@
 //! | `digest_text` | patterns for the dictionary of digests |
 //! | `value` | numbers, durations, times, patterns |
 //! | `sql` | the condition |
+//! | `needle` | texts of which every record that is found has one |
 
 mod digest_text;
 mod lexer;
+mod needle;
 mod parser;
 mod sql;
 mod target;
@@ -30,6 +32,7 @@ mod value;
 use std::collections::BTreeSet;
 
 pub use digest_text::DigestPattern;
+pub use needle::Needle;
 pub use parser::{Expr, Term};
 pub use target::{Target, TargetKind, targets};
 pub use value::{Comparison, Pattern, Test};
@@ -73,6 +76,12 @@ impl Search {
             expr.each(&mut |term| columns.extend(sql::columns_of(term)));
         }
         columns
+    }
+
+    /// Texts of which every record that is found has one, so that others need not be searched.
+    /// `None`: that cannot be said of any.
+    pub fn needles(&self) -> Option<Vec<Needle>> {
+        self.expr.as_ref().and_then(needle::needles)
     }
 
     /// Whether it has a `digest_text` that was not [looked up](Self::look_up).

@@ -7,7 +7,7 @@ use axum::extract::{FromRequestParts, Query as UrlQuery};
 use axum::http::StatusCode;
 use axum::http::request::Parts;
 use jiff::Timestamp;
-use tacho_query::{Request, Times, literal};
+use tacho_query::{Needle, Prescan, Request, Times, literal};
 use tacho_search::Search;
 use tacho_store::{Snapshot, Store};
 
@@ -175,6 +175,26 @@ impl Filter {
             timeout: TIMEOUT,
             ..Request::default()
         }
+    }
+
+    /// The same for a query whose rows all meet the search, and are of the range: only what can have
+    /// the texts of the search is read.
+    #[must_use]
+    pub fn search_of(&self, sql: String, from_us: i64, to_us: i64) -> Request {
+        let prescan = self.prescan(from_us, to_us);
+        Request { prescan, ..self.request_of(sql, from_us, to_us) }
+    }
+
+    fn prescan(&self, from_us: i64, to_us: i64) -> Option<Prescan> {
+        // How long an answer takes must not say what is in records that the caller may not see.
+        if self.view.columns.is_some() || self.view.filter.is_some() {
+            return None;
+        }
+        let needles = self.search.needles()?.into_iter().map(|needle| Needle {
+            columns: needle.columns.iter().map(|&column| column.to_owned()).collect(),
+            text: needle.text,
+        });
+        Some(Prescan { any: needles.collect(), from_us, to_us })
     }
 }
 

@@ -220,7 +220,7 @@ async fn find(
             "SELECT min(ts), max(ts) FROM \
              (SELECT ts FROM records WHERE {condition} ORDER BY {by_time} LIMIT {rest})"
         );
-        let request = filter.request_of(sql, from_us, to_us);
+        let request = filter.search_of(sql, from_us, to_us);
         let times = index.fetch(filter.snapshot.clone(), request).await?.rows;
         let time = |at| times.first().and_then(|row| row.get(at)).and_then(Value::as_i64);
         let (Some(first_us), Some(last_us)) = (time(0), time(1)) else {
@@ -235,7 +235,7 @@ async fn find(
         );
         let request = |columns: &str| {
             let sql = format!("SELECT {columns} {rows}");
-            let request = filter.request_of(sql, first_us, last_us.saturating_add(1));
+            let request = filter.search_of(sql, first_us, last_us.saturating_add(1));
             Request { max_rows: rest, ..request }
         };
         let (records, is_truncated) = read(state, filter, request).await?;

@@ -120,12 +120,19 @@ async fn fetch(
     if filter.to_us.is_none() {
         to_us = (to_us.div_euclid(step_us) + 1).saturating_mul(step_us);
     }
-    let parts = filter.snapshot.parts(from_us, to_us, coarsest);
     let visible = filter.view.filter.as_deref().unwrap_or("true");
     let condition = format!("({visible}) AND ({})", filter.condition_without_time());
-    let select = view.select(&parts, filter.view.columns.as_deref(), &condition);
-    let views = vec![(view.name().to_owned(), select)];
-    let request = Request { files: Vec::new(), views, ..filter.request(sql) };
+    let name = view.name().to_owned();
+    let search = filter.search_of(sql, from_us, to_us);
+    let request = if search.prescan.is_some() {
+        // Texts are not in rollups. Their records are those of the view `records`.
+        let select = view.select_records((from_us, to_us), &condition);
+        Request { views: vec![(name, select)], ..search }
+    } else {
+        let parts = filter.snapshot.parts(from_us, to_us, coarsest);
+        let select = view.select(&parts, filter.view.columns.as_deref(), &condition);
+        Request { files: Vec::new(), views: vec![(name, select)], ..search }
+    };
     state.index.fetch(filter.snapshot.clone(), request).await
 }
 

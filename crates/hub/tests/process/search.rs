@@ -327,6 +327,17 @@ fn questions_have_answers_and_roles_limits() {
     assert_eq!(total("digest_text:%22select%20?%22"), 400);
     assert_eq!(total("digest_text:secret17"), 0);
     assert_eq!(total("-digest_text:select"), 0);
+    // What a scan leaves out has not the text, for records and for counts of them.
+    for (search, count) in
+        [("SeCret17", 22), ("secret199%20or%20secret19%27", 4), ("secret999", 0), ("-secret1", 178)]
+    {
+        assert_eq!(total(search), count, "{search}");
+        let records = get_ok(&format!("records?server=db1&server=db2&limit=999&q={search}"));
+        assert_eq!(records["records"].as_array().unwrap().len(), count, "{search}");
+        let facets = get_ok(&format!("facets?server=db1&server=db2&fields=table&q={search}"));
+        assert_eq!(facets["total"], count, "{search}");
+    }
+    assert_eq!(get_ok("records/db2/17?q=nowhere")["record"]["seq"], 17);
     let overview = get_ok("overview?server=db1&server=db2");
     let statements = overview["statements"].as_array().unwrap().iter();
     assert_eq!(statements.map(|count| count.as_u64().unwrap()).sum::<u64>(), 400);

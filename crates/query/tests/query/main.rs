@@ -1,6 +1,7 @@
 //! Queries in a worker process: answers, limits, and attempts to break out.
 
 mod breakout;
+mod prescan;
 mod rollups;
 mod search;
 

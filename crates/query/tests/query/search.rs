@@ -119,7 +119,7 @@ const LETTERS: &[&str] = &[
     "😀", "\u{301}",
 ];
 
-fn text(random: &mut Random, length: u64) -> String {
+pub fn text(random: &mut Random, length: u64) -> String {
     // Two in three have no case, so that there are long runs of them.
     let letter = |random: &mut Random| match random.below(3) {
         0 => random.of(LETTERS),
@@ -129,7 +129,7 @@ fn text(random: &mut Random, length: u64) -> String {
 }
 
 /// The same characters, some in another case.
-fn in_another_case(random: &mut Random, text: &str) -> String {
+pub fn in_another_case(random: &mut Random, text: &str) -> String {
     let change = |c: char| match random.below(4) {
         0 => c.to_lowercase().collect::<String>(),
         1 => c.to_uppercase().collect(),

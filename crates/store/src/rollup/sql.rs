@@ -46,6 +46,12 @@ impl View {
         selects.join(" UNION ALL ")
     }
 
+    /// The view from records of a time range alone: those of the view `records`, in which a query
+    /// may leave out what its condition does not find.
+    pub fn select_records(self, range: (i64, i64), filter: &str) -> String {
+        self.select_from("records", PartKind::Records, range, filter)
+    }
+
     fn part(self, part: &Part, columns: Option<&str>, filter: &str) -> String {
         let path = |file: &PathBuf| format!("'{}'", file.to_string_lossy().replace('\'', "''"));
         let files: Vec<String> = part.files.iter().map(path).collect();
@@ -54,13 +60,21 @@ impl View {
             PartKind::Minutes | PartKind::Hours => files,
             PartKind::Records => format!("(SELECT {} FROM {files})", columns.unwrap_or("*")),
         };
-        let (values, condition) = self.values(part.kind);
+        self.select_from(&from, part.kind, (part.from_us, part.to_us), filter)
+    }
+
+    fn select_from(
+        self,
+        from: &str,
+        kind: PartKind,
+        (from_us, to_us): (i64, i64),
+        filter: &str,
+    ) -> String {
+        let (values, condition) = self.values(kind);
         format!(
-            "SELECT ts, {}, {values} FROM {from} WHERE ts >= make_timestamptz({}) \
-             AND ts < make_timestamptz({}) AND {condition} AND ({filter})",
-            names(self.dimensions()),
-            part.from_us,
-            part.to_us
+            "SELECT ts, {}, {values} FROM {from} WHERE ts >= make_timestamptz({from_us}) \
+             AND ts < make_timestamptz({to_us}) AND {condition} AND ({filter})",
+            names(self.dimensions())
         )
     }
 

@@ -108,7 +108,8 @@ async fn scan(
         return Ok(Answer::default());
     }
     let source = format!("(SELECT * FROM records WHERE {})", filter.condition());
-    let request = filter.request(sql(asked, &source, "1", limit));
+    let (from_us, to_us) = (filter.from_us.unwrap_or(i64::MIN), filter.to_us.unwrap_or(i64::MAX));
+    let request = filter.search_of(sql(asked, &source, "1", limit), from_us, to_us);
     state.index.fetch(filter.snapshot.clone(), request).await
 }
 

@@ -16,7 +16,10 @@
 //!
 //! With `backlog` as a fourth argument all hours arrive at the same time, as from many servers
 //! after a time without a hub; the log of all of them is kept until then. With 0 records the
-//! questions are asked about the index that `DIR` already has.
+//! questions are asked about the index that `DIR` already has. With `searches` only texts are
+//! searched, with a scan before the query and without.
+
+mod searches;
 
 use std::error::Error;
 use std::fs::{self, File};
@@ -435,7 +438,7 @@ fn build(dir: &Path, size: (u64, u64), is_backlog: bool) -> Result<Store, Box<dy
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().collect();
     let [_, dir, rows, days, more @ ..] = &arguments[..] else {
-        return Err("usage: store_bench DIR ROWS DAYS [backlog]".into());
+        return Err("usage: store_bench DIR ROWS DAYS [backlog] [searches]".into());
     };
     let (dir, rows, days) = (Path::new(dir), rows.parse()?, days.parse::<u64>()?.max(1));
     let store = match rows {
@@ -465,7 +468,11 @@ fn main() -> Result<(), Box<dyn Error>> {
         threads: 2,
         temp_bytes: 4 << 30,
     });
-    ask_all(&pool, &questions(&snapshot, days as i64)?)
+    if !more.iter().any(|it| it == "searches") {
+        ask_all(&pool, &questions(&snapshot, days as i64)?)?;
+    }
+    let code = searches::code_of_one(&pool, &snapshot, days as i64)?;
+    ask_all(&pool, &searches::searches(&snapshot, days as i64, &code)?)
 }
 
 /// Where cargo has put the worker.
