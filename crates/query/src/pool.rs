@@ -59,8 +59,8 @@ pub struct Request {
     pub is_users: bool,
     /// How times are written.
     pub times: Times,
-    /// What all rows of the view that the query finds have in common. Parts of the files that cannot
-    /// have such rows are not read.
+    /// A property of all rows of the view that the query finds. Parts of the files that cannot have
+    /// such rows are not read.
     pub prescan: Option<Prescan>,
     /// Rows at most; the others are left out.
     pub max_rows: u64,

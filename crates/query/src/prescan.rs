@@ -35,7 +35,7 @@ const PARTS_MAX: usize = 16;
 /// Row groups that are remembered at most.
 const KNOWN_MAX: usize = 100_000;
 
-/// What all rows that a query finds have in common.
+/// A property of all rows that a query finds.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Prescan {
     /// Each of them has one of these.
@@ -57,7 +57,7 @@ pub struct Needle {
 
 /// A file that a query reads.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Part {
+pub struct FilePart {
     /// The file.
     pub file: PathBuf,
     /// The rows, by their numbers in the file. `None`: all.
@@ -112,7 +112,11 @@ impl Prescanner {
     ///
     /// # Errors
     /// It was cancelled.
-    pub fn narrow(&mut self, scan: &Prescan, files: &[PathBuf]) -> Result<Vec<Part>, Cancelled> {
+    pub fn narrow(
+        &mut self,
+        scan: &Prescan,
+        files: &[PathBuf],
+    ) -> Result<Vec<FilePart>, Cancelled> {
         let known: usize = self.known.values().map(Vec::len).sum();
         if self.any != scan.any || known > KNOWN_MAX {
             self.known.clear();
@@ -129,7 +133,7 @@ impl Prescanner {
         }
         let mut parts = Vec::new();
         for file in files {
-            // What cannot be read is the query's error.
+            // A file that cannot be read is the query's error.
             let groups = self.known.get(file).map(Vec::as_slice).unwrap_or_default();
             parts.extend(parts_of(file, groups, scan, PARTS_MAX.saturating_sub(parts.len())));
         }
@@ -224,9 +228,9 @@ fn is_open(group: &RowGroup, scan: &Prescan) -> bool {
     group.may_match.is_none() && is_in_range(group, scan)
 }
 
-/// What of a file the query reads: nothing, everything, or some parts, `most` at most.
-fn parts_of(file: &Path, groups: &[RowGroup], scan: &Prescan, most: usize) -> Vec<Part> {
-    let whole = || vec![Part { file: file.to_owned(), rows: None }];
+/// The parts of a file that the query reads: none, everything, or some, `most` at most.
+fn parts_of(file: &Path, groups: &[RowGroup], scan: &Prescan, most: usize) -> Vec<FilePart> {
+    let whole = || vec![FilePart { file: file.to_owned(), rows: None }];
     // The one that gives the columns has no rows.
     if groups.is_empty() {
         return whole();
@@ -246,5 +250,5 @@ fn parts_of(file: &Path, groups: &[RowGroup], scan: &Prescan, most: usize) -> Ve
     if parts.len() > most || count * 2 > all.len() {
         return whole();
     }
-    parts.into_iter().map(|rows| Part { file: file.to_owned(), rows: Some(rows) }).collect()
+    parts.into_iter().map(|rows| FilePart { file: file.to_owned(), rows: Some(rows) }).collect()
 }

@@ -13,7 +13,7 @@ use crate::engine::{Connection, Database, EngineError, Rows, SELECT};
 use crate::frame::{self, ColumnInfo, End, Failure, FailureKind, Setup, from_worker, to_worker};
 use crate::literal;
 use crate::pool::Request;
-use crate::prescan::{Cancelled, Part, Prescanner};
+use crate::prescan::{Cancelled, FilePart, Prescanner};
 use crate::value::Type;
 
 /// Rows are sent when there are so many bytes of them.
@@ -181,7 +181,7 @@ fn fail(output: &mut impl Write, kind: FailureKind, message: &str) -> io::Result
     frame::write_json(output, from_worker::FAILURE, &failure)
 }
 
-/// What runs the queries, one after the other.
+/// Runs the queries, one after the other.
 struct Runner {
     connection: Arc<Connection>,
     prescanner: Prescanner,
@@ -216,7 +216,7 @@ impl Runner {
 
     fn run(&mut self, query: &Request) -> Result<End, Stop> {
         let connection = &*self.connection;
-        let whole = |file: &PathBuf| Part { file: file.clone(), rows: None };
+        let whole = |file: &PathBuf| FilePart { file: file.clone(), rows: None };
         let parts = match &query.prescan {
             Some(scan) => self.prescanner.narrow(scan, &query.files)?,
             None => query.files.iter().map(whole).collect(),
@@ -281,7 +281,7 @@ impl From<Cancelled> for Stop {
 fn create_views(
     connection: &Connection,
     query: &Request,
-    parts: &[Part],
+    parts: &[FilePart],
 ) -> Result<(), EngineError> {
     if !query.files.is_empty() {
         create_records(connection, query, parts)?;
@@ -295,7 +295,7 @@ fn create_views(
 fn create_records(
     connection: &Connection,
     query: &Request,
-    parts: &[Part],
+    parts: &[FilePart],
 ) -> Result<(), EngineError> {
     let name = |file: &Path| literal(&file.to_string_lossy());
     let whole = parts.iter().filter(|part| part.rows.is_none());
@@ -304,7 +304,7 @@ fn create_records(
     if !whole.is_empty() {
         tables.push(format!("read_parquet([{}])", whole.join(",")));
     }
-    for Part { file, rows } in parts {
+    for FilePart { file, rows } in parts {
         if let Some(rows) = rows {
             // DuckDB knows which row groups have them.
             tables.push(format!(

@@ -177,8 +177,8 @@ impl Filter {
         }
     }
 
-    /// The same for a query whose rows all meet the search, and are of the range: only what can have
-    /// the texts of the search is read.
+    /// The same for a query whose rows all meet the search and lie in the range. It reads only
+    /// parts that can have the texts of the search.
     #[must_use]
     pub fn search_of(&self, sql: String, from_us: i64, to_us: i64) -> Request {
         let prescan = self.prescan(from_us, to_us);

@@ -46,7 +46,7 @@ pub fn searches(
     for (name, range, text) in [
         ("a literal in one hour", hour, "x0badc0de"),
         ("a literal in a day", day, "x0badc0de"),
-        ("an address in a day", day, "\"nobody@example.net\""),
+        ("an address in a day", day, "\"nowhere@example.net\""),
         ("a number in a day", day, "\"id = 99999999\""),
         ("a literal of one record in a day", day, code),
         ("a literal of a few records in a day", day, "x0badc"),

@@ -115,7 +115,7 @@ impl OpenSegment {
     }
 }
 
-/// Whether `is_in` says yes to the bytes of a value of the column, or may do so. `None`: cancelled.
+/// Whether `is_in` is true for the bytes of a value of the column, or may be. `None`: cancelled.
 fn may_have(
     file: &Arc<SharedFile>,
     column: &ColumnChunkMetaData,

@@ -53,7 +53,7 @@ fn prescanner() -> Prescanner {
     Prescanner::new(2, Arc::default())
 }
 
-/// Eight row groups of ten rows; the third has `rare` in a plain page, the fourth in its dictionary.
+/// Eight row groups of ten rows; the third has `rare` in a page, the fourth in its dictionary.
 fn groups<'a>(long: &'a str, rare: &'a str) -> Vec<Group<'a>> {
     let common = |at: i64| (at * 10, vec![Some("SELECT common"); 10]);
     let mut groups: Vec<Group> = (0..8).map(common).collect();
@@ -77,7 +77,7 @@ fn only_row_groups_that_can_match_are_read() {
     let mut scanner = prescanner();
     let mut narrow = |text: &str, from_us, to_us| {
         let parts = scanner.narrow(&scan(text, from_us, to_us), &files).unwrap();
-        let part = |Part { file, rows }: Part| {
+        let part = |FilePart { file, rows }: FilePart| {
             let name = file.file_name().unwrap().to_str().unwrap().to_owned();
             (name, rows)
         };
@@ -107,14 +107,14 @@ fn what_is_known_is_not_read_again_and_what_cannot_be_read_is_the_querys() {
     write(&file, &groups("-", "rare"));
     let files = [file.clone()];
     let mut scanner = prescanner();
-    let part = Part { file: file.clone(), rows: Some(20..40) };
-    let everything = Part { file: file.clone(), rows: None };
+    let part = [FilePart { file: file.clone(), rows: Some(20..40) }];
+    let everything = [FilePart { file: file.clone(), rows: None }];
     let (rare, other) = (scan("rare", 0, 80), scan("other", 0, 80));
-    assert_eq!(scanner.narrow(&rare, &files).unwrap(), [part.clone()]);
+    assert_eq!(scanner.narrow(&rare, &files).unwrap(), part);
     let bytes = fs::read(&file).unwrap();
     for length in [0, 3, bytes.len() / 2, bytes.len() - 1] {
         fs::write(&file, &bytes[..length]).unwrap();
-        assert_eq!(prescanner().narrow(&rare, &files).unwrap(), [everything.clone()]);
+        assert_eq!(prescanner().narrow(&rare, &files).unwrap(), everything);
     }
     // Damaged pages, a good footer.
     let damaged = |byte: u8| [vec![byte; bytes.len() - 3_000], bytes[bytes.len() - 3_000..].into()];
@@ -124,10 +124,10 @@ fn what_is_known_is_not_read_again_and_what_cannot_be_read_is_the_querys() {
         assert!(!parts.is_empty(), "{byte}");
     }
     fs::remove_file(&file).unwrap();
-    assert_eq!(scanner.narrow(&rare, &files).unwrap(), [part]);
-    assert_eq!(scanner.narrow(&other, &files).unwrap(), [everything.clone()]);
+    assert_eq!(scanner.narrow(&rare, &files).unwrap(), part);
+    assert_eq!(scanner.narrow(&other, &files).unwrap(), everything);
     // Only the last texts are remembered.
-    assert_eq!(scanner.narrow(&rare, &files).unwrap(), [everything]);
+    assert_eq!(scanner.narrow(&rare, &files).unwrap(), everything);
 }
 
 #[test]
@@ -140,7 +140,7 @@ fn a_scan_ends_when_it_is_cancelled() {
     let rare = scan("rare", 0, 80);
     assert!(scanner.narrow(&rare, std::slice::from_ref(&file)).is_err());
     flag.store(false, Ordering::Relaxed);
-    let part = Part { file: file.clone(), rows: Some(20..40) };
+    let part = FilePart { file: file.clone(), rows: Some(20..40) };
     assert_eq!(scanner.narrow(&rare, &[file]).unwrap(), [part]);
 }
 
