@@ -223,9 +223,13 @@ fn is_in_range(group: &RowGroup, scan: &Prescan) -> bool {
     group.max_us >= scan.from_us && group.min_us < scan.to_us
 }
 
-/// Whether a row group has to be scanned.
+/// Whether a row group has to be scanned. DuckDB reads only its rows in the time range, and the
+/// scan reads all of it, in a third of the time for each: of a few rows, DuckDB is faster.
 fn is_open(group: &RowGroup, scan: &Prescan) -> bool {
-    group.may_match.is_none() && is_in_range(group, scan)
+    let length = i128::from(group.max_us) - i128::from(group.min_us) + 1;
+    let end_us = (i128::from(group.max_us) + 1).min(scan.to_us.into());
+    let overlap = end_us - i128::from(group.min_us.max(scan.from_us));
+    group.may_match.is_none() && is_in_range(group, scan) && overlap * 3 >= length
 }
 
 /// The parts of a file that the query reads: none, everything, or some, `most` at most.

@@ -98,6 +98,10 @@ fn only_row_groups_that_can_match_are_read() {
     assert_eq!(narrow("say", 30, 80), some(Some(30..40)));
     assert_eq!(narrow("xxxxx", 0, 80), some(Some(20..30)));
     assert_eq!(narrow("xxxxx", 80, 90), []);
+    // Of a few rows, nothing is known.
+    assert_eq!(narrow("zzzzz", 20, 22), all());
+    assert_eq!(narrow("zzzzz", 20, 24), []);
+    assert_eq!(narrow("zzzzz", 20, 22), []);
 }
 
 #[test]
