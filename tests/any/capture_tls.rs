@@ -9,8 +9,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use serde_json::Value;
-use tacho_tests::captured::{Capture, assert_same, run_script, sessions, wait_for_ends};
+use tacho_tests::captured::{Capture, assert_same, sessions, wait_for_ends};
 use tacho_tests::client::Queryable as _;
+use tacho_tests::command_line::CommandLine;
 use tacho_tests::recording::Recording;
 use tacho_tests::{leave_out, log, wait};
 use tempfile::TempDir;
@@ -32,6 +33,8 @@ const SCRIPT: &str = "
     DROP TABLE t;
     DO 1;
 ";
+
+const APP: (&str, &str) = ("app", "right");
 
 /// The user that owns no file: the capture becomes it, as owner of the directory of its log.
 const NOBODY: u32 = 65_534;
@@ -62,6 +65,11 @@ fn certificate(directory: &Path) -> (PathBuf, PathBuf) {
 impl Scene {
     /// `None`: this machine does not permit it, which is listed as left out.
     fn new(threads: &str) -> Option<Scene> {
+        Scene::with_ring(threads, "32MiB")
+    }
+
+    /// The same with two rings of this size, one for packets and one for what is decrypted.
+    fn with_ring(threads: &str, ring_size: &str) -> Option<Scene> {
         if !rustix::process::geteuid().is_root() {
             leave_out("encrypted sessions are not captured: only root may attach uprobes");
             return None;
@@ -85,7 +93,7 @@ impl Scene {
         }
         chown(directory.path(), Some(NOBODY), Some(NOBODY)).expect("as root");
         let pid = server.pid().expect("a process").to_string();
-        let options = ["--tls-uprobes", &pid, "--ring-size", "32MiB", "--threads", threads];
+        let options = ["--tls-uprobes", &pid, "--ring-size", ring_size, "--threads", threads];
         match Capture::start_with(server.port(), directory.path(), &options) {
             Ok(capture) => Some(Scene { server, capture, _directory: directory }),
             // A container without the privileges.
@@ -99,25 +107,11 @@ impl Scene {
 
     /// Runs a client with TLS as `app`, or without it as `plain`.
     fn run(&self, is_encrypted: bool, args: &[&str], script: &str) -> bool {
-        let is_mariadb = self.server.product.is_mariadb();
-        let installation = self.server.installation();
-        let name = if is_mariadb { "mariadb" } else { "mysql" };
-        let program = match is_mariadb {
-            true => PathBuf::from(name),
-            false => installation.program(name).expect("the client"),
-        };
-        let mut client = Command::new(program);
-        client
-            .args(["--no-defaults", "--protocol=tcp", "--host=127.0.0.1", "--force"])
-            .arg(format!("--port={}", self.server.port()))
-            .args(match (is_mariadb, is_encrypted) {
-                (true, true) => ["--ssl", "--user=app", "--password=right"],
-                (true, false) => ["--skip-ssl", "--user=plain", "--password="],
-                (false, true) => ["--ssl-mode=REQUIRED", "--user=app", "--password=right"],
-                (false, false) => ["--ssl-mode=DISABLED", "--user=plain", "--password="],
-            })
-            .args(args);
-        run_script(&mut client, script)
+        let client = CommandLine::of(&self.server);
+        match is_encrypted {
+            true => client.encrypted().run(APP, args, script),
+            false => client.run(("plain", ""), args, script),
+        }
     }
 }
 
@@ -164,6 +158,44 @@ fn record_encrypted_sessions(threads: &str) {
     }
 }
 
+/// A statement with so many bytes of text, and a backslash in it, which is two bytes in the log.
+fn large(mib: usize) -> String {
+    format!("SELECT LENGTH('{}');", "z\\'y".repeat(mib << 18))
+}
+
+/// They come in pieces of up to 16 KiB, and from 16 MiB on in several packets of the protocol.
+#[test]
+fn large_encrypted_statements_are_recorded_as_a_whole() {
+    // All of it fits into the rings: other tests run at the same time.
+    let Some(mut scene) = Scene::with_ring("1", "128MiB") else { return };
+    let options = ["--max-allowed-packet=64M"];
+    assert!(scene.run(true, &options, &(large(2) + &large(20) + "SELECT 'after';")));
+    assert!(scene.run(true, &[&options[..], &["--compress"]].concat(), &(large(17) + "DO 1;")));
+    wait_for_ends(&scene.server.log_directory(), scene.capture.log(), 2);
+    scene.capture.stop().expect("its end");
+    let captured = sessions(scene.capture.log());
+    assert_same(&sessions(&scene.server.log_directory()), &captured);
+    let texts = captured.values().flatten().filter_map(|line| line["sql"].as_str());
+    let large = texts.map(str::len).filter(|bytes| *bytes > 1 << 20).collect::<Vec<_>>();
+    assert_eq!(large, [2, 20, 17].map(|mib| (mib << 20) + 17));
+}
+
+/// The lines of the capture so far; none if the last one is not complete yet.
+fn lines(scene: &Scene) -> Vec<Value> {
+    let mut lines: Vec<Value> = Vec::new();
+    let read = log::read(scene.capture.log(), |_, text| {
+        lines.push(serde_json::from_str(text).expect("JSON"));
+    });
+    read.map_or(Vec::new(), |_| lines)
+}
+
+fn wait_for_loss(scene: &Scene) {
+    wait::until("a loss is declared", || {
+        let is_it = |line: &Value| line["event"] == "lost" && line["cause"] == "uprobes";
+        lines(scene).iter().any(is_it)
+    });
+}
+
 #[test]
 fn what_overflows_is_declared_and_later_statements_are_recorded() {
     let Some(mut scene) = Scene::new("2") else { return };
@@ -171,23 +203,49 @@ fn what_overflows_is_declared_and_later_statements_are_recorded() {
     let row = format!("SELECT REPEAT('x', {});\n", 1 << 20);
     assert!(scene.run(true, &["--max-allowed-packet=64M"], &row.repeat(80)));
     scene.capture.pause(false).expect("a stopped capture");
-    let lines = || {
-        let mut lines: Vec<Value> = Vec::new();
-        let read = log::read(scene.capture.log(), |_, text| {
-            lines.push(serde_json::from_str(text).expect("JSON"));
-        });
-        read.map_or(Vec::new(), |_| lines)
-    };
-    wait::until("a loss is declared", || {
-        lines().iter().any(|line| line["event"] == "lost" && line["cause"] == "uprobes")
-    });
+    wait_for_loss(&scene);
     scene.run(true, &["shop"], "SELECT 'later';");
     wait::until("a later statement is recorded", || {
-        lines().iter().any(|line| line["sql"] == "SELECT 'later'" && line["user"] == "app")
+        lines(&scene).iter().any(|line| line["sql"] == "SELECT 'later'" && line["user"] == "app")
     });
-    let lost = lines().into_iter().filter(|line| line["cause"] == "uprobes");
+    let lost = lines(&scene).into_iter().filter(|line| line["cause"] == "uprobes");
     assert!(lost.map(|line| line["lost_packets"].as_u64().unwrap_or(0)).sum::<u64>() > 0);
     scene.capture.stop().expect("its end");
+}
+
+/// Its text is never recorded as if it was whole, and its session continues.
+#[test]
+fn a_large_encrypted_statement_that_does_not_fit_is_declared() {
+    let Some(mut scene) = Scene::new("1") else { return };
+    let mut session =
+        CommandLine::of(&scene.server).encrypted().start(APP, &["--max-allowed-packet=64M"]);
+    session.send("SELECT 'before';\n");
+    wait::until("a statement is recorded", || {
+        lines(&scene).iter().any(|line| line["sql"] == "SELECT 'before'")
+    });
+    scene.capture.pause(true).expect("a running capture");
+    session.send(&(large(48) + "\nSELECT 'executed';\n"));
+    wait::until("the server has executed it", || {
+        let is_it = |line: &log::Line<'_>| line.sql.as_deref() == Some("SELECT 'executed'");
+        let mut is_there = false;
+        let read = log::read(&scene.server.log_directory(), |line, _| is_there |= is_it(line));
+        read.is_ok() && is_there
+    });
+    scene.capture.pause(false).expect("a stopped capture");
+    wait_for_loss(&scene);
+    wait::until("the session is recorded again", || {
+        session.send("SELECT 'later';\n");
+        lines(&scene).iter().any(|line| line["sql"] == "SELECT 'later'")
+    });
+    assert!(session.end());
+    wait::until("it ends", || lines(&scene).iter().any(|line| line["event"] == "disconnect"));
+    scene.capture.stop().expect("its end");
+    let lines = lines(&scene);
+    let texts = lines.iter().filter_map(|line| line["sql"].as_str());
+    assert_eq!(texts.filter(|text| text.starts_with("SELECT LENGTH")).count(), 0);
+    let lost = lines.iter().filter(|line| line["event"] == "lost" && line["conn"].is_u64());
+    let lost = lost.filter_map(|line| line["lost_bytes"].as_u64()).sum::<u64>();
+    assert!(lost > 16 << 20, "{lost} bytes are declared of 48 MiB, and a ring has 32 MiB");
 }
 
 /// What `tacho capture --check` says of a process while a client runs a statement with TLS.

@@ -2,7 +2,10 @@
 //! the MariaDB of this machine. Tests in modules `mariadb_only` are not for MySQL.
 
 mod capture_clients;
+mod capture_disk;
 mod capture_enrich;
+mod capture_large;
+mod capture_threads;
 mod capture_tls;
 mod crash;
 mod crash_moments;

@@ -7,13 +7,12 @@ use std::path::Path;
 use std::process::Command;
 
 use tacho_chain::entry::RemovalReason;
-use tacho_chain::key::VerifierKey;
 use tacho_chain::verify::LogState;
 use tacho_tests::client::{Conn, Queryable as _};
 use tacho_tests::log::{bytes, file_names};
 use tacho_tests::recorded::{self, text};
 use tacho_tests::recording::Recording;
-use tacho_tests::sealed::{assert_state, check};
+use tacho_tests::sealed::{assert_state, check, key_in};
 use tacho_tests::{program, wait};
 
 /// Names of the log files, oldest first.
@@ -24,12 +23,6 @@ fn names(log: &Path) -> BTreeSet<String> {
 /// The first log file as long as it is there.
 fn first_text(log: &Path) -> String {
     fs::read_to_string(log.join(names(log).first().expect("a file"))).expect("a text")
-}
-
-fn key_in_log(log: &Path) -> VerifierKey {
-    let text = first_text(log);
-    let (_, rest) = text.split_once("\"signing_key\":\"").expect("a start line with the key");
-    rest.split('"').next().expect("its end").parse().expect("a public key")
 }
 
 /// Begins a new file on command, with a line in it.
@@ -55,7 +48,7 @@ fn as_many_closed_files_stay_under_load_as_are_set() {
     let log = server.log_directory();
     wait::until("there is a log", || log.exists() && !names(&log).is_empty());
     wait::until("it has begun", || first_text(&log).contains("signing_key"));
-    let key = key_in_log(&log);
+    let key = key_in(&log);
     let mut conn = server.connect().expect("a connection");
     for number in 0..1500 {
         conn.query_drop(format!("SELECT {number}, '{}'", "x".repeat(200))).expect("an answer");

@@ -10,21 +10,12 @@ use tacho_chain::verify::LogState;
 use tacho_tests::client::{self, Queryable as _};
 use tacho_tests::program;
 use tacho_tests::recording::Recording;
-use tacho_tests::sealed::{assert_state, check};
+use tacho_tests::sealed::{assert_state, check, key_in};
 use tacho_tests::wait;
 
 /// The exit codes of the command.
 const TRUNCATED: Option<i32> = Some(13);
 const MODIFIED: Option<i32> = Some(14);
-
-/// The public key in the first line of the log.
-fn key_in_log(log: &Path) -> VerifierKey {
-    let files = files(log, "jsonl");
-    let text = fs::read_to_string(&files[0]).expect("the first file");
-    let (_, rest) = text.split_once("\"signing_key\":\"").expect("a start line with the key");
-    let (key, _) = rest.split_once('"').expect("its end");
-    key.parse().expect("a public key")
-}
 
 /// The exit code of `tacho verify` (`docs/guide/verify.md`).
 fn verify(log: &Path, key: &VerifierKey) -> Option<i32> {
@@ -107,7 +98,7 @@ fn the_log_of_a_server_verifies_through_all_its_life() {
     server.set("tacho_checkpoint_interval_s = 0");
     conn.query_drop("SELECT 'after the crash'").expect("an answer");
     drop(conn);
-    let key = key_in_log(&log);
+    let key = key_in(&log);
     assert!(server.error_log().contains(&key.to_string()), "the error log does not name the key");
     server.stop().expect("stopped");
 

@@ -4,15 +4,14 @@
 //! The clients do not use TLS, so they send passwords encrypted with the server's public key.
 
 use std::path::Path;
-use std::process::Command;
 
 use tacho_tests::captured::{
-    Capture, SYSBENCH_SESSIONS, assert_same, run_script, run_sysbench, sessions, wait_for_ends,
+    Capture, SYSBENCH_SESSIONS, assert_same, run_sysbench, sessions, wait_for_ends,
 };
 use tacho_tests::charsets;
 use tacho_tests::client::Queryable as _;
+use tacho_tests::command_line::CommandLine;
 use tacho_tests::mysql_place::{self, LogAndArenas};
-use tacho_tests::mysql_server::installation;
 use tacho_tests::namespace;
 use tacho_tests::raw::{Login, Raw, com};
 use tacho_tests::sysbench::Sysbench;
@@ -63,7 +62,7 @@ const SCRIPT: &str = "
 fn special_script(rows: &Path) -> String {
     format!(
         "
-query_attributes first hushhush second 2;
+query_attributes first hushhush second 2
 SELECT 'with attributes';
 SELECT 'without';
 CREATE TABLE loaded (id INT);
@@ -75,24 +74,14 @@ SELECT 4; THIS IS NOT SQL; SELECT 5//
 USE mysql; DO 1; USE shop//
 delimiter ;
 SET @a = 1;
-resetconnection;
+resetconnection
 SELECT @a;
 ",
         rows = rows.display()
     )
 }
 
-/// Runs `mysql` with a script.
-fn run_client(port: u16, user: &str, password: &str, args: &[&str], script: &str) -> bool {
-    let mut client = Command::new(installation().program("mysql").expect("the client mysql"));
-    client
-        .args(["--no-defaults", "--protocol=tcp", "--host=127.0.0.1", "--force"])
-        .args(["--ssl-mode=DISABLED", "--get-server-public-key", "--local-infile=1"])
-        .arg(format!("--port={port}"))
-        .args([format!("--user={user}"), format!("--password={password}")])
-        .args(args);
-    run_script(&mut client, script)
-}
+const APP: (&str, &str) = ("app", "right");
 
 /// Commands that client programs do not send: cursors, long data, commands without a text.
 fn run_raw(port: u16) {
@@ -194,18 +183,21 @@ fn the_capture_records_what_the_plugin_records() {
     std::fs::write(&rows, "1\n2\n3\n").expect("a file");
     let port = server.port();
     let mut capture = Capture::start(port, &place.path().join("capture")).expect("a capture");
+    let client = CommandLine::of(&server);
     // The first login of an account sends its password, later ones only a proof.
-    run_client(port, "app", "right", &["shop"], SCRIPT);
-    run_client(port, "app", "right", &["shop"], &special_script(&rows));
+    client.run(APP, &["shop"], SCRIPT);
+    // 8.0 has commands of the client by default, and no such option.
+    let args = ["--local-infile=1", "--loose-commands", "shop"];
+    client.run(APP, &args, &special_script(&rows));
     let long = format!("SELECT LENGTH('{}');", "z".repeat((16 << 20) + 1));
     for algorithm in ["uncompressed", "zlib", "zstd"] {
         let option = format!("--compression-algorithms={algorithm}");
         let args = [&option[..], "--max-allowed-packet=64M", "shop"];
-        assert!(run_client(port, "app", "right", &args, "SELECT REPEAT('y', 90000);"));
-        assert!(run_client(port, "app", "right", &args, &long));
+        assert!(client.run(APP, &args, "SELECT REPEAT('y', 90000);"));
+        assert!(client.run(APP, &args, &long));
     }
-    assert!(!run_client(port, "app", "wrong", &[], "SELECT 'not sent'"));
-    assert!(!run_client(port, "app", "right", &["nosuch"], "SELECT 'not sent'"));
+    assert!(!client.run(("app", "wrong"), &[], "SELECT 'not sent'"));
+    assert!(!client.run(APP, &["nosuch"], "SELECT 'not sent'"));
     run_sysbench(port, "app", "right", "disable");
     run_sysbench(port, "app", "right", "auto");
     run_raw(port);
@@ -222,4 +214,8 @@ fn the_capture_records_what_the_plugin_records() {
     assert_same(&sessions(&place.log()), &captured);
     let statements = captured.values().flatten().filter(|line| line["event"] == "statement");
     assert!(statements.count() > 2_000);
+    let count = |of: &str| captured.values().flatten().filter(|it| it["command"] == of).count();
+    assert_eq!(count("Reset connection"), 4, "one of each client that can");
+    // The value of a query attribute.
+    assert!(captured.values().flatten().all(|line| !line.to_string().contains("hushhush")));
 }

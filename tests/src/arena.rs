@@ -2,18 +2,18 @@
 //!
 //! Offsets are those of `docs/specs/arena.md`; no code of the product is used.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 
 use crate::client::{self, Conn};
 
 const WAITERS_AT: u64 = 4096 + 128 + 4;
 const OVERFLOW_AT: u64 = 4096 + 384 + 4;
 
-/// An arena of a running server, found by its status variable.
+/// An arena of a running server, found by its status variable, or of a capture.
 #[derive(Debug)]
 pub struct Arena {
     path: PathBuf,
@@ -29,12 +29,32 @@ impl Arena {
         // Each `_` is any character: one of MySQL 9.7 is a point.
         let values = client::status(conn, "Tacho_arena_file")?;
         let path = values.values().next().context("no Tacho_arena_file")?;
+        Self::open(Path::new(path))
+    }
+
+    /// Opens the only arena in a directory.
+    ///
+    /// # Errors
+    /// There is none, or it cannot be opened.
+    pub fn only_one_in(directory: &Path) -> Result<Self> {
+        let mut paths = Vec::new();
+        for entry in fs::read_dir(directory)? {
+            let path = entry?.path();
+            if path.extension().is_some_and(|ending| ending == "arena") {
+                paths.push(path);
+            }
+        }
+        let [path] = &paths[..] else { bail!("not one arena: {paths:?}") };
+        Self::open(path)
+    }
+
+    fn open(path: &Path) -> Result<Self> {
         let file = OpenOptions::new()
             .read(true)
             .write(true)
             .open(path)
-            .with_context(|| format!("opening the arena {path}"))?;
-        Ok(Self { path: PathBuf::from(path), file })
+            .with_context(|| format!("opening the arena {}", path.display()))?;
+        Ok(Self { path: path.to_owned(), file })
     }
 
     /// Its path.

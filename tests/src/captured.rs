@@ -5,7 +5,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
-use std::io::{ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -150,23 +149,6 @@ fn start(
     wait::until("it has started, or ended", || text().contains(mark) || !process.is_running());
     ensure!(text().contains(mark), "{name} has not started: {}", text());
     Ok(process)
-}
-
-/// Runs a client with a script on its standard input, and says whether it has succeeded.
-///
-/// # Panics
-/// It cannot be started.
-pub fn run_script(client: &mut Command, script: &str) -> bool {
-    let client = client.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
-    let mut child = client.spawn().expect("the client");
-    let written = child.stdin.take().expect("a pipe").write_all(script.as_bytes());
-    // A client that was refused reads nothing.
-    if let Err(error) = written
-        && error.kind() != ErrorKind::BrokenPipe
-    {
-        panic!("a script: {error}");
-    }
-    child.wait().expect("its end").success()
 }
 
 /// Runs sysbench over TCP as this account, with prepared statements (`auto`) or without

@@ -23,12 +23,14 @@
 //! | [`namespace`] | a network namespace, in which packets may be captured |
 //! | [`charsets`] | statements in every character set |
 //! | [`captured`] | a capture beside a server, and both logs compared |
+//! | [`command_line`] | the command-line client of a server, with a script |
 //! | [`benched`] | `tacho bench`, and whether it restores a server |
 //! | [`guide`] | the tables of the guide |
 //! | [`converted`] | the log in another format |
 //! | [`arena`] | the few words of a living arena that a test reads |
 //! | [`hidden`] | secrets that must not be found, names that must |
 //! | [`disk`] | a file system that is full, a device that fails or is slow |
+//! | [`memory_disk`] | a small file system for a test in a namespace, which can become larger |
 //! | [`claim`] | the directory of a run |
 //! | [`wait`] | waits for a condition |
 //! | [`paired`] | throughput with and without recording, from alternating blocks |
@@ -42,6 +44,7 @@ pub mod benched;
 pub mod captured;
 pub mod charsets;
 pub mod claim;
+pub mod command_line;
 pub mod converted;
 pub mod crowd;
 pub mod disk;
@@ -51,6 +54,7 @@ pub mod hidden;
 pub mod hub;
 pub mod log;
 pub mod map_auth;
+pub mod memory_disk;
 pub mod mysql_place;
 pub mod mysql_replication;
 pub mod mysql_rewriting;

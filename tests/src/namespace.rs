@@ -1,4 +1,5 @@
-//! A network namespace of its own, in which a test may capture packets without being root.
+//! A network namespace of its own, in which a test may capture packets without being root. It also
+//! has a mount namespace, for file systems that only the test and its processes see.
 
 use std::process::Command;
 
@@ -8,8 +9,8 @@ use anyhow::{Context as _, Result, ensure};
 const INSIDE: &str = "TACHO_TEST_NAMESPACE";
 
 /// As a user that is not root but has all capabilities there.
-const NAMESPACES: [&str; 5] =
-    ["--user", "--net", "--map-user=1000", "--map-group=1000", "--keep-caps"];
+const NAMESPACES: [&str; 6] =
+    ["--user", "--net", "--mount", "--map-user=1000", "--map-group=1000", "--keep-caps"];
 
 /// Whether this process is in one.
 #[must_use]

@@ -1,11 +1,27 @@
 //! Whether the seal of a log is whole.
 
+use std::fs;
 use std::path::Path;
 
 use tacho_chain::key::VerifierKey;
 use tacho_chain::verify::{self, LogState, Options, Report};
 use tacho_logdir::read::content::Identities;
 use tacho_logdir::read::directory::RealDirectory;
+
+use crate::log::file_names;
+
+/// The public key in the first line of a log.
+///
+/// # Panics
+/// There is none.
+#[must_use]
+pub fn key_in(log: &Path) -> VerifierKey {
+    let names = file_names(log, ".jsonl");
+    let first = log.join(names.first().expect("a log file"));
+    let text = fs::read_to_string(first).expect("the first file");
+    let (_, rest) = text.split_once("\"signing_key\":\"").expect("a start line with the key");
+    rest.split('"').next().expect("its end").parse().expect("a public key")
+}
 
 /// Verifies a log directory, as `tacho verify` does.
 ///
