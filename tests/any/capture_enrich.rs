@@ -26,9 +26,11 @@ fn start_server(options: &[&str]) -> Recording {
         "CREATE DATABASE shop",
         "CREATE DATABASE bank",
         "CREATE USER app@'127.0.0.1', other@'127.0.0.1', boss@'127.0.0.1', asker@localhost",
+        // A server may know this machine by its name, and prefers `asker@localhost` then.
+        "CREATE USER remote_asker IDENTIFIED BY 'pass word'",
         "GRANT ALL ON *.* TO app@'127.0.0.1', other@'127.0.0.1', boss@'127.0.0.1'",
-        "GRANT PROCESS ON *.* TO asker@localhost",
-        "GRANT SELECT ON performance_schema.* TO asker@localhost",
+        "GRANT PROCESS ON *.* TO asker@localhost, remote_asker",
+        "GRANT SELECT ON performance_schema.* TO asker@localhost, remote_asker",
         // While it runs, MariaDB's process list has its definer, as a user of the same host.
         "CREATE DEFINER=boss@'127.0.0.1' PROCEDURE shop.p(tag TEXT) SELECT tag, SLEEP(0.002)",
     ] {
@@ -38,10 +40,25 @@ fn start_server(options: &[&str]) -> Recording {
 }
 
 fn capture(server: &Recording, directory: &Path, account: &str) -> Capture {
-    let metrics = directory.join("capture.prom");
     let socket = server.socket().to_str().expect("text");
-    let options = ["--enrich-socket", socket, "--enrich-user", account, "--metrics-file"];
-    let options = [&options[..], &[metrics.to_str().expect("text")]].concat();
+    capture_with(server, directory, &["--enrich-socket", socket, "--enrich-user", account])
+}
+
+/// The same over TCP, with a password.
+fn capture_over_tcp(server: &Recording, directory: &Path) -> Capture {
+    fs::create_dir_all(directory).expect("a directory");
+    let password = directory.join("password");
+    fs::write(&password, "pass word\n").expect("a file");
+    let host = format!("127.0.0.1:{}", server.port());
+    let options =
+        ["--enrich-host", &host, "--enrich-user", "remote_asker", "--enrich-password-file"];
+    let options = [&options[..], &[password.to_str().expect("text")]].concat();
+    capture_with(server, directory, &options)
+}
+
+fn capture_with(server: &Recording, directory: &Path, account: &[&str]) -> Capture {
+    let metrics = directory.join("capture.prom");
+    let options = [account, &["--metrics-file", metrics.to_str().expect("text")]].concat();
     Capture::start_with(server.port(), directory, &options).expect("a capture")
 }
 
@@ -70,13 +87,16 @@ fn log_in(server: &Recording, user: &str, db: &str) -> Raw {
 }
 
 /// A session, its user, its database and the text of its prepared statement are completed.
-fn assert_completed(options: &[&str], has_texts: bool) {
+fn assert_completed(options: &[&str], has_texts: bool, is_over_tcp: bool) {
     let server = start_server(options);
     let mut session = log_in(&server, "app", "shop");
     let id = session.prepare(PREPARED).expect("a packet").expect("a statement");
     let root = server.connect().expect("a session without packets");
     let directory = unused_directory("capture-enrich");
-    let mut capture = capture(&server, &directory, "asker");
+    let mut capture = match is_over_tcp {
+        true => capture_over_tcp(&server, &directory),
+        false => capture(&server, &directory, "asker"),
+    };
     let conn = session.conn;
     let is_known = |line: &Value| line["user"] == "app" && line["conn"] == conn;
     wait::until("the user is known", || {
@@ -106,8 +126,15 @@ fn assert_completed(options: &[&str], has_texts: bool) {
     drop(root);
     capture.stop().expect("its end");
     let lines = statements(capture.log());
+    // Over TCP, the session that asks is recorded like others: it began during the capture.
+    let is_before = |line: &Value| line["session"] == "partial";
+    let (lines, own): (Vec<Value>, Vec<Value>) = lines.into_iter().partition(is_before);
+    assert_ne!(own.is_empty(), is_over_tcp, "{own:?}");
+    assert!(
+        own.iter().all(|line| line["user"] == "remote_asker" && line["conn"] != conn),
+        "{own:?}"
+    );
     for line in &lines {
-        assert_eq!(line["session"], "partial", "{line}");
         assert!(line["user"].is_null() || line["user"] == "app", "{line}");
         assert!(line["db"].is_null() || line["db"] == "shop", "{line}");
         let is_execution = line["command"] == "Execute";
@@ -126,10 +153,19 @@ fn a_session_that_began_before_is_completed() {
     }
     let is_mariadb = start_server(&[]).product.is_mariadb();
     // MariaDB's performance schema is off by default, and MySQL's is on.
-    assert_completed(&[], !is_mariadb);
+    assert_completed(&[], !is_mariadb, false);
     if is_mariadb {
-        assert_completed(&["performance-schema=ON"], true);
+        assert_completed(&["performance-schema=ON"], true, false);
     }
+}
+
+#[test]
+fn a_server_is_asked_over_tcp() {
+    let test = "capture_enrich::a_server_is_asked_over_tcp";
+    if !namespace::enter(test, "a server is not asked over TCP about sessions") {
+        return;
+    }
+    assert_completed(&["performance-schema=ON"], true, true);
 }
 
 /// Changes everything of a session that may be asked about, with statements that say whose they
