@@ -4,7 +4,7 @@
 # It changes nothing else on this machine. You may run it repeatedly.
 # Exit code 3: it cannot be fetched, or its language is missing here; the last line says which.
 #
-#   scripts/setup-clients.sh pymysql | mysql2 | go | mysql-connector-j
+#   scripts/setup-clients.sh pymysql | mysql2 | go | mysql-connector-j | mariadb-java-client
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -103,6 +103,12 @@ case "$client" in
         fetch_java com.mysql 9.7.0 \
             0353648eaa1c91e0f4020c959abf756bc866ffd583df22ae6b6f6e0cbd43eb44 \
             mysql "$options&useCursorFetch=true&maxAllowedPacket=67108864"
+        ;;
+    mariadb-java-client)
+        options='sslMode=disable&allowPublicKeyRetrieval=true&useServerPrepStmts=true'
+        fetch_java org.mariadb.jdbc 3.5.6 \
+            a129703efd7b0f334564d46753de999f09b3a361489a2eb647e6020390981cc9 \
+            mariadb "$options"
         ;;
     *)
         sed -n '2,/^set/s/^# \{0,1\}//p' "$0" >&2

@@ -12,8 +12,13 @@ use tacho_tests::recording::Recording;
 use tacho_tests::{leave_out, namespace, source_root, unused_directory};
 
 /// All of them, and whether they have prepared statements.
-const CLIENTS: [(&str, bool); 4] =
-    [("pymysql", false), ("mysql2", true), ("go", true), ("mysql-connector-j", true)];
+const CLIENTS: [(&str, bool); 5] = [
+    ("pymysql", false),
+    ("mysql2", true),
+    ("go", true),
+    ("mysql-connector-j", true),
+    ("mariadb-java-client", true),
+];
 
 /// Names of those that are there, with a comma between them, for the process in the namespace,
 /// which reaches no registry.
