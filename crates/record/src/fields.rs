@@ -170,8 +170,8 @@ macro_rules! fields {
                     "bytes of a connection that the capture has not seen or not understood",
                     "`lost` of a capture, if known", "recorder";
                 lost_packets => lost_packets: Number,
-                    "packets that the kernel had no space for",
-                    "`lost` of a capture with the cause `kernel`", "recorder";
+                    "packets, or pieces of decrypted data, that the kernel had no space for",
+                    "`lost` of a capture with the cause `kernel` or `uprobes`", "recorder";
                 server => server: Name,
                     "server and version",
                     "`start`", "server";
