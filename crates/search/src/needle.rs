@@ -3,7 +3,7 @@
 use crate::parser::{Expr, Term};
 use crate::sql::columns_of;
 use crate::target::TargetKind;
-use crate::value::{Pattern, Piece, Test};
+use crate::value::{Pattern, Test};
 
 /// Shorter ones are in too many texts.
 const NEEDLE_BYTES_MIN: usize = 3;
@@ -55,14 +55,7 @@ fn of_term(term: &Term) -> Option<Needle> {
 /// case of ASCII letters. Both are compared in lower case, and of all characters that are not ASCII
 /// only `İ` and the Kelvin sign become ASCII by that: `i` and `k`.
 fn longest_run(pattern: &Pattern) -> Option<&str> {
-    let texts = pattern.pieces.iter().filter_map(|piece| match piece {
-        Piece::Text(text) => Some(&**text),
-        Piece::Any | Piece::One => None,
-    });
-    texts
-        .flat_map(|text| text.split(|c: char| !c.is_ascii() || "iIkK".contains(c)))
-        .filter(|run| run.len() >= NEEDLE_BYTES_MIN)
-        .max_by_key(|run| run.len())
+    pattern.longest_run(NEEDLE_BYTES_MIN, |c| !c.is_ascii() || "iIkK".contains(c))
 }
 
 #[cfg(test)]

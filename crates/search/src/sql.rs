@@ -134,14 +134,7 @@ fn contains(column: &str, pattern: &Pattern) -> String {
 /// run of ASCII without letters. No other character has one of these as its lower case, so the
 /// condition stays the same, and most texts need not be converted.
 fn caseless_run(pattern: &Pattern) -> Option<&str> {
-    let texts = pattern.pieces.iter().filter_map(|piece| match piece {
-        Piece::Text(text) => Some(&**text),
-        Piece::Any | Piece::One => None,
-    });
-    texts
-        .flat_map(|text| text.split(|c: char| !c.is_ascii() || c.is_ascii_alphabetic()))
-        .filter(|run| run.len() >= RUN_BYTES_MIN)
-        .max_by_key(|run| run.len())
+    pattern.longest_run(RUN_BYTES_MIN, |c| !c.is_ascii() || c.is_ascii_alphabetic())
 }
 
 fn like_pattern(pieces: &[Piece]) -> String {

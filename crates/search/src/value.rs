@@ -57,6 +57,23 @@ pub enum Piece {
 }
 
 impl Pattern {
+    /// The longest run of characters in its texts that has none of the excluded ones. `None`: it
+    /// is shorter than `bytes_min`.
+    pub(crate) fn longest_run(
+        &self,
+        bytes_min: usize,
+        is_excluded: impl Fn(char) -> bool,
+    ) -> Option<&str> {
+        let texts = self.pieces.iter().filter_map(|piece| match piece {
+            Piece::Text(text) => Some(&**text),
+            Piece::Any | Piece::One => None,
+        });
+        texts
+            .flat_map(|text| text.split(&is_excluded))
+            .filter(|run| run.len() >= bytes_min)
+            .max_by_key(|run| run.len())
+    }
+
     /// A text in which `*` and `?` have their meaning, and a backslash takes it away.
     pub fn read(text: &str) -> Self {
         let mut pieces = Vec::new();
