@@ -69,7 +69,7 @@ struct Work {
 
 impl Work {
     fn run(&mut self, stop: &Stop) {
-        // Of this thread alone. A unit may forbid it; the pauses remain.
+        // Of this thread alone. A container may forbid it; the pauses remain.
         let _ = rustix::process::nice(NICE);
         loop {
             self.look(stop);

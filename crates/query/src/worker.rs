@@ -16,6 +16,8 @@ use crate::pool::Request;
 use crate::prescan::{Cancelled, FilePart, Prescanner};
 use crate::value::Type;
 
+/// The priority: below landing, above merges (`crates/store/src/merge.rs`).
+const NICE: i32 = 5;
 /// Rows are sent when there are so many bytes of them.
 const ROWS_BYTES: usize = 64 << 10;
 
@@ -106,7 +108,7 @@ fn confine() -> io::Result<()> {
     }
     // Queries yield to ingest. Where that is forbidden, they compete with it.
     // SAFETY: a plain system call.
-    let _ = unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, 10) };
+    let _ = unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, NICE) };
     let _ = fs::write("/proc/self/oom_score_adj", "1000");
     Ok(())
 }

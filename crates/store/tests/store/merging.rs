@@ -78,7 +78,7 @@ fn the_merger_yields_to_ingest() {
     assert!(nice_of("tacho-index").contains(&own));
     let merger = Merger::start(store, MergeOptions::default()).unwrap();
     // It says so itself when it runs.
-    while nice_of("tacho-merge") != [(own + 5).min(19)] {
+    while nice_of("tacho-merge") != [(own + 10).min(19)] {
         std::thread::yield_now();
     }
     assert!(nice_of("tacho-index").iter().all(|nice| *nice == own));
