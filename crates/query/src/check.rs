@@ -27,6 +27,7 @@ const FORBIDDEN: &[&str] = &[
     "read_",
     "sleep_ms",
     "sniff_csv",
+    "time_histogram",
     "which_secret",
     "write_log",
 ];

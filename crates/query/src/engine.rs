@@ -107,8 +107,8 @@ impl Drop for Database {
 
 /// A connection to the database.
 pub struct Connection {
-    api: Arc<Api>,
-    handle: Handle,
+    pub(crate) api: Arc<Api>,
+    pub(crate) handle: Handle,
 }
 
 // SAFETY: DuckDB's connections may be used by any thread, and interrupted by another one.

@@ -34,6 +34,26 @@ impl RawResult {
     };
 }
 
+/// `duckdb_aggregate_state_size`.
+pub type StateSize = unsafe extern "C" fn(info: Handle) -> u64;
+/// `duckdb_aggregate_init_t`.
+pub type StateInit = unsafe extern "C" fn(info: Handle, state: Handle);
+/// `duckdb_aggregate_update_t`: a state for each row of the chunk.
+pub type Update = unsafe extern "C" fn(info: Handle, chunk: Handle, states: *mut Handle);
+/// `duckdb_aggregate_combine_t`.
+pub type Combine =
+    unsafe extern "C" fn(info: Handle, sources: *mut Handle, targets: *mut Handle, count: u64);
+/// `duckdb_aggregate_finalize_t`: the results begin at `offset` of the vector.
+pub type Finalize = unsafe extern "C" fn(
+    info: Handle,
+    states: *mut Handle,
+    results: Handle,
+    count: u64,
+    offset: u64,
+);
+/// `duckdb_aggregate_destroy_t`.
+pub type DestroyStates = unsafe extern "C" fn(states: *mut Handle, count: u64);
+
 macro_rules! functions {
     ($(fn $name:ident($($argument:ident: $type:ty),*) $(-> $result:ty)?;)*) => {
         /// The functions of the loaded library.
@@ -105,4 +125,18 @@ functions! {
     fn struct_type_child_type(logical_type: Handle, index: u64) -> Handle;
     fn destroy_logical_type(logical_type: *mut Handle);
     fn free(pointer: *mut c_void);
+    fn create_logical_type(type_id: i32) -> Handle;
+    fn create_aggregate_function() -> Handle;
+    fn destroy_aggregate_function(function: *mut Handle);
+    fn aggregate_function_set_name(function: Handle, name: *const c_char);
+    fn aggregate_function_add_parameter(function: Handle, logical_type: Handle);
+    fn aggregate_function_set_return_type(function: Handle, logical_type: Handle);
+    fn aggregate_function_set_functions(function: Handle, size: StateSize, init: StateInit,
+        update: Update, combine: Combine, finalize: Finalize);
+    fn aggregate_function_set_destructor(function: Handle, destroy: DestroyStates);
+    fn aggregate_function_set_special_handling(function: Handle);
+    fn aggregate_function_set_error(info: Handle, message: *const c_char);
+    fn register_aggregate_function(connection: Handle, function: Handle) -> State;
+    fn vector_assign_string_element_len(vector: Handle, row: u64, text: *const c_char,
+        length: u64);
 }

@@ -16,10 +16,12 @@
 //! | `prescan` | which parts of the files can have a text at all |
 //! | `check` | what a user's SQL may refer to |
 //! | `engine` | a safe interface to DuckDB's C functions |
+//! | `aggregate` | `time_histogram`, which adds up the statement times of rollups |
 //! | `value` | DuckDB's vectors to JSON |
 //! | `library` | where the library is |
 //! | `ffi` | the C functions, found in the library at run time |
 
+mod aggregate;
 mod check;
 mod engine;
 mod ffi;

@@ -167,12 +167,20 @@ impl<'a> Vector<'a> {
 
     /// A text. `None`: NULL, or not a text.
     pub fn text(&self, row: usize) -> Option<&str> {
+        if *self.kind != Type::Text {
+            return None;
+        }
+        std::str::from_utf8(self.bytes(row)?).ok()
+    }
+
+    /// The bytes of a text, or of a `BLOB` that was declared a text. `None`: NULL.
+    pub fn bytes(&self, row: usize) -> Option<&[u8]> {
         if *self.kind != Type::Text || self.is_null(row) {
             return None;
         }
         // SAFETY: `duckdb_string_t` has 16 bytes: the length, and the text or, behind four bytes
         // of it, its address.
-        let bytes = unsafe {
+        Some(unsafe {
             let entry = self.data.add(row * 16);
             let length = ptr::read_unaligned(entry.cast::<u32>()) as usize;
             let start = match length {
@@ -180,8 +188,12 @@ impl<'a> Vector<'a> {
                 _ => ptr::read_unaligned(entry.add(8).cast::<*const u8>()),
             };
             std::slice::from_raw_parts(start, length)
-        };
-        std::str::from_utf8(bytes).ok()
+        })
+    }
+
+    /// A `UBIGINT`. `None`: NULL, or another type.
+    pub fn number(&self, row: usize) -> Option<u64> {
+        (*self.kind == Type::Unsigned(8) && !self.is_null(row)).then(|| self.read(row))
     }
 
     fn integer(&self, row: usize, bytes: u8) -> i128 {

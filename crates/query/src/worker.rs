@@ -106,7 +106,7 @@ fn confine() -> io::Result<()> {
     if failed {
         return Err(io::Error::last_os_error());
     }
-    // Queries yield to ingest. Where that is forbidden, they compete with it.
+    // Queries yield to ingest, and merges yield to queries. Where that is forbidden, they compete.
     // SAFETY: a plain system call.
     let _ = unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, NICE) };
     let _ = fs::write("/proc/self/oom_score_adj", "1000");
@@ -144,6 +144,7 @@ fn open(setup: &Setup) -> Result<(Database, Connection), EngineError> {
     let settings: Vec<_> = settings.iter().map(|(name, value)| (*name, &**value)).collect();
     let database = Database::open(&setup.library, &settings)?;
     let connection = database.connect()?;
+    connection.register_time_histogram()?;
     let allowed = literal(&format!("{}/", path(&setup.data_dir)?));
     for sql in [
         "SET TimeZone = 'UTC'".to_owned(),

@@ -13,7 +13,7 @@ use crate::forget::Change;
 use crate::segment::SegmentInfo;
 
 /// Version of the store's format. Another version is built again from the replica.
-pub const FORMAT: i64 = 3;
+pub const FORMAT: i64 = 4;
 
 const TABLES: &str = "
     CREATE TABLE meta (key TEXT PRIMARY KEY, value INTEGER NOT NULL) STRICT;

@@ -10,7 +10,6 @@
 //!
 //! | module | contents |
 //! |---|---|
-//! | `times` | the buckets of statement times |
 //! | `groups` | the records of one minute or hour |
 //! | `writer` | the file |
 //! | `plan` | which files a statistic reads |
@@ -19,7 +18,6 @@
 mod groups;
 mod plan;
 mod sql;
-mod times;
 mod writer;
 
 use std::sync::{Arc, LazyLock};
@@ -31,7 +29,6 @@ use crate::columns;
 pub(crate) use plan::{Candidate, plan};
 pub use plan::{Part, PartKind};
 pub use sql::View;
-pub use times::time_of_bucket;
 pub(crate) use writer::{Rollups, RollupsWriter};
 
 /// Columns of which a row of a rollup has one value. All records of the row have it.
@@ -56,9 +53,8 @@ pub const CONNECTION_DIMENSIONS: &[&str] = &["server", "run", "user", "host", "i
 pub const SUMS: &[&str] =
     &["query_time_us", "lock_time_us", "rows_sent", "rows_examined", "rows_affected"];
 
-/// The list column of time buckets, and that of the number of statements in each.
-const TIME_BUCKETS: &str = "time_buckets";
-const TIME_COUNTS: &str = "time_counts";
+/// The column of statement times: a histogram, encoded.
+const TIMES: &str = "times";
 /// The list column of connections.
 const CONNS: &str = "conns";
 
@@ -66,7 +62,7 @@ fn item(data_type: DataType) -> Arc<Field> {
     Arc::new(Field::new("item", data_type, false))
 }
 
-/// The Arrow schema of a rollup: minute, dimensions, number of records, sums, lists.
+/// The Arrow schema of a rollup: minute, dimensions, number of records, sums, times, connections.
 pub fn schema() -> Arc<Schema> {
     static SCHEMA: LazyLock<Arc<Schema>> = LazyLock::new(|| {
         let records = columns::schema();
@@ -83,8 +79,7 @@ pub fn schema() -> Arc<Schema> {
         fields.push(number("n"));
         fields.extend(SUMS.iter().map(|name| number(name)));
         let list = |name: &str, of| Arc::new(Field::new(name, DataType::List(item(of)), true));
-        fields.push(list(TIME_BUCKETS, DataType::UInt16));
-        fields.push(list(TIME_COUNTS, DataType::UInt64));
+        fields.push(Arc::new(Field::new(TIMES, DataType::Binary, true)));
         fields.push(list(CONNS, DataType::UInt64));
         Arc::new(Schema::new(Fields::from(fields)))
     });

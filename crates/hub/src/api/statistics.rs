@@ -10,8 +10,9 @@ mod top;
 use axum::Json;
 use axum::extract::State;
 use serde_json::{Value, json};
+use tacho_histogram::Histogram;
 use tacho_query::{Answer, Request};
-use tacho_store::rollup::{PartKind, View, time_of_bucket};
+use tacho_store::rollup::{PartKind, View};
 
 use super::ApiError;
 use super::filter::{Filter, text_time};
@@ -136,25 +137,18 @@ async fn fetch(
     state.index.fetch(filter.snapshot.clone(), request).await
 }
 
-/// SQL: percentiles of the statement times of each `key`, an expression over the view of times,
-/// of the rows that meet `condition`. A row has the key, and a bucket for each percentile.
-fn percentiles(key: &str, condition: &str, percents: &[u64]) -> String {
-    let columns: Vec<String> = percents
-        .iter()
-        .map(|percent| format!("min(bucket) FILTER (WHERE below * 100 >= all_n * {percent})"))
-        .collect();
+/// SQL: the statement times of each `key`, an expression over the view of times, of the rows that
+/// meet `condition`. A row has the key and a [histogram](histogram_of).
+fn histograms(key: &str, condition: &str) -> String {
     format!(
-        "SELECT k, {} FROM (SELECT k, bucket, \
-         sum(c) OVER (PARTITION BY k ORDER BY bucket) AS below, \
-         sum(c) OVER (PARTITION BY k) AS all_n FROM (SELECT {key} AS k, bucket, sum(n) AS c \
-         FROM times WHERE {condition} GROUP BY k, bucket)) GROUP BY k",
-        columns.join(", ")
+        "SELECT {key} AS k, time_histogram(times, time_us) FROM times WHERE {condition} GROUP BY k"
     )
 }
 
-/// The time of a percentile in µs; 0 if there is none.
-fn percentile_us(row: &[Value], at: usize) -> u64 {
-    row.get(at).and_then(Value::as_u64).map_or(0, time_of_bucket)
+/// The histogram of a row of [`histograms`].
+fn histogram_of(row: &[Value]) -> Result<Histogram, ApiError> {
+    let text = row.get(1).and_then(Value::as_str).unwrap_or_default();
+    text.parse().map_err(|error: tacho_histogram::Malformed| ApiError::internal(&error))
 }
 
 /// A number of a row; 0 if there is none.

@@ -285,19 +285,34 @@ fn page_of(snapshot: &Snapshot, (from_us, to_us): (i64, i64), columns: &str) -> 
     vec![Request { sql, files, ..Request::default() }]
 }
 
-/// The times of the most frequent digests, in pieces.
+/// The most frequent digests.
+fn digests() -> String {
+    let digests = (1..=20_u128).map(|it| format!("'1:{:032x}'", it * DIGEST));
+    digests.collect::<Vec<_>>().join(", ")
+}
+
+/// The statement times of the most frequent digests, for percentiles.
+fn times(snapshot: &Snapshot, range: (i64, i64), coarsest: PartKind) -> Vec<Request> {
+    let sql = format!(
+        "SELECT digest::VARCHAR AS k, time_histogram(times, time_us) FROM times \
+         WHERE digest::VARCHAR IN ({}) GROUP BY ALL",
+        digests()
+    );
+    vec![counted(snapshot, View::Times, range, coarsest, &sql)]
+}
+
+/// The sums of the most frequent digests, in pieces.
 fn course(
     snapshot: &Snapshot,
     range: (i64, i64),
     coarsest: PartKind,
     minutes: i64,
 ) -> Vec<Request> {
-    let digests = (1..=20_u128).map(|it| format!("'1:{:032x}'", it * DIGEST));
     let sql = format!(
         "SELECT digest, epoch_us(ts) // {} AS piece, sum(query_time_us) FROM statistics \
          WHERE digest IN ({}) GROUP BY ALL",
         minutes * 60_000_000,
-        digests.collect::<Vec<_>>().join(", ")
+        digests()
     );
     vec![counted(snapshot, View::Statistics, range, coarsest, &sql)]
 }
@@ -312,7 +327,8 @@ fn overview(snapshot: &Snapshot, range: (i64, i64), coarsest: PartKind) -> Vec<R
         ),
         of(
             View::Times,
-            "SELECT epoch_us(ts) // 900000000 AS piece, bucket, sum(n) FROM times GROUP BY ALL",
+            "SELECT epoch_us(ts) // 900000000 AS piece, time_histogram(times, time_us) \
+             FROM times GROUP BY ALL",
         ),
         of(
             View::Connections,
@@ -343,6 +359,7 @@ fn questions(snapshot: &Snapshot, days: i64) -> Result<Vec<Question>, Box<dyn Er
         of("the same with all sums", top(snapshot, all, PartKind::Hours, SUMS)),
         of("course of a day by hours", course(snapshot, day, PartKind::Hours, 60)),
         of("course of a day by 61 minutes", course(snapshot, day, PartKind::Minutes, 61)),
+        of("statement times of 20 digests of a day", times(snapshot, day, PartKind::Hours)),
         of("overview of a day", overview(snapshot, day, PartKind::Minutes)),
         of("the same from the records", overview(snapshot, day, PartKind::Records)),
         of(

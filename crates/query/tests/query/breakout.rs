@@ -74,6 +74,7 @@ const ATTEMPTS: &[&str] = &[
     "SELECT * FROM information_schema.tables",
     "SELECT * FROM pg_catalog.pg_class",
     "SELECT * FROM system.main.duckdb_settings",
+    "SELECT time_histogram(''::BLOB, seq) FROM records",
     "SELECT * FROM query('SELECT 1')",
     "SELECT * FROM query_table('records')",
     "SELECT 1; SELECT 2",

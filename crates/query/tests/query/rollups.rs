@@ -155,6 +155,7 @@ fn questions() -> Vec<(View, PartKind, String)> {
     let by_all = format!("{all}, {sums} FROM statistics GROUP BY ALL");
     let errors = "sum(n) FILTER (WHERE errno IS NOT NULL)";
     let connections = format!("{of_connections}, conn FROM connections");
+    let times = "time_histogram(times, time_us)";
     let estimate = "approx_count_distinct(hash(\"server\", run, conn)) FROM connections";
     vec![
         (Statistics, Minutes, format!("SELECT {minute}, {by_all}")),
@@ -164,8 +165,8 @@ fn questions() -> Vec<(View, PartKind, String)> {
             Hours,
             format!("SELECT coalesce(host, ip), {sums}, {errors} FROM statistics GROUP BY ALL"),
         ),
-        (Times, Minutes, format!("SELECT {minute}, {all}, bucket, sum(n) FROM times GROUP BY ALL")),
-        (Times, Hours, "SELECT digest, bucket, sum(n) FROM times GROUP BY ALL".to_owned()),
+        (Times, Minutes, format!("SELECT {minute}, {all}, {times} FROM times GROUP BY ALL")),
+        (Times, Hours, format!("SELECT digest, {times} FROM times GROUP BY ALL")),
         (Connections, Minutes, format!("SELECT DISTINCT {minute}, {connections}")),
         (Connections, Hours, format!("SELECT DISTINCT {connections}")),
         (Connections, Hours, format!("SELECT {estimate}")),
@@ -243,38 +244,4 @@ fn rollups_count_what_the_records_are() {
         }
     }
     assert!(by_rollups > 150, "{by_rollups}");
-}
-
-#[test]
-fn buckets_in_sql_are_those_of_the_indexer() {
-    // Each power of two, and its neighbours.
-    let times = (0..64_u32).flat_map(|bit| {
-        let power = 1_u64 << bit;
-        [power - 1, power, power + 1, power + power / 3]
-    });
-    let lines = times.enumerate().map(|(at, time_us)| {
-        format!(
-            "{{\"v\":1,\"seq\":{},\"ts\":\"2026-11-21T10:00:00.000007+01:00\",\"event\":\"statement\",\
-             \"user\":\"u{at}\",\
-             \"query_time_us\":{time_us}}}",
-            at + 1
-        )
-    });
-    let mut hub = Hub::of_lines(lines, |_| {});
-    let sql = "SELECT \"user\", bucket, sum(n) FROM times GROUP BY ALL";
-    let ask = |hub: &Hub| {
-        hub.ask(
-            View::Times,
-            &hub.snapshot.parts(BEGIN_US - 2 * HOUR_US, BEGIN_US, PartKind::Hours),
-            "true",
-            sql,
-        )
-    };
-    let by_sql = ask(&hub);
-    assert_eq!(by_sql.len(), 256);
-    let options = MergeOptions { fan_in: 1, ..MergeOptions::default() };
-    merge_step(&hub.store, &options).unwrap().unwrap();
-    hub.snapshot = hub.store.snapshot();
-    assert_eq!(hub.snapshot.segments().next().unwrap().level, 1);
-    assert_eq!(ask(&hub), by_sql);
 }

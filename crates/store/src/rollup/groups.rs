@@ -2,8 +2,9 @@
 
 use std::collections::{HashMap, HashSet};
 
+use tacho_histogram::bucket_of;
+
 use super::SUMS;
-use super::times::bucket_of;
 
 /// What a row of a rollup has besides its key.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -2,10 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::times::bucket_sql;
-use super::{
-    CONNECTION_DIMENSIONS, CONNS, DIMENSIONS, Part, PartKind, SUMS, TIME_BUCKETS, TIME_COUNTS,
-};
+use super::{CONNECTION_DIMENSIONS, CONNS, DIMENSIONS, Part, PartKind, SUMS, TIMES};
 
 /// A view over the parts of a plan. The `ts` of a row from a rollup is the begin of its minute or
 /// hour.
@@ -13,7 +10,7 @@ use super::{
 pub enum View {
     /// `ts`, [`DIMENSIONS`], `n` (number of records), [`SUMS`].
     Statistics,
-    /// `ts`, [`DIMENSIONS`], `bucket`, `n` (number of statements that took so long).
+    /// `ts`, [`DIMENSIONS`], and the arguments of `time_histogram`: `times`, `time_us`.
     Times,
     /// `ts`, [`CONNECTION_DIMENSIONS`], `conn`; each connection once or more often.
     Connections,
@@ -87,12 +84,11 @@ impl View {
                 let zeros = SUMS.iter().map(|name| format!(", coalesce({name}, 0) AS {name}"));
                 (format!("1::UBIGINT AS n{}", zeros.collect::<String>()), "true")
             }
-            (Self::Times, true) => (
-                format!("unnest({TIME_BUCKETS}) AS bucket, unnest({TIME_COUNTS}) AS n"),
-                "time_buckets IS NOT NULL",
-            ),
+            (Self::Times, true) => {
+                (format!("{TIMES}, NULL::UBIGINT AS time_us"), "times IS NOT NULL")
+            }
             (Self::Times, false) => (
-                format!("{} AS bucket, 1::UBIGINT AS n", bucket_sql("query_time_us")),
+                format!("NULL::BLOB AS {TIMES}, query_time_us AS time_us"),
                 "query_time_us IS NOT NULL",
             ),
             (Self::Connections, true) => (format!("unnest({CONNS}) AS conn"), "conns IS NOT NULL"),

@@ -5,16 +5,17 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arrow_array::builder::{
-    ArrayBuilder, ListBuilder, PrimitiveBuilder, StringBuilder, TimestampMicrosecondBuilder,
+    ArrayBuilder, BinaryBuilder, ListBuilder, StringBuilder, TimestampMicrosecondBuilder,
     UInt32Builder, UInt64Builder,
 };
 use arrow_array::cast::AsArray;
-use arrow_array::types::{ArrowPrimitiveType, TimestampMicrosecondType, UInt16Type, UInt64Type};
+use arrow_array::types::{TimestampMicrosecondType, UInt64Type};
 use arrow_array::{Array, ArrayRef, RecordBatch, StringArray, UInt64Array};
 use arrow_schema::DataType;
 use parquet::arrow::ArrowWriter;
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
+use tacho_histogram::encode;
 
 use super::groups::{Groups, Row};
 use super::{CONNECTION_DIMENSIONS, DIMENSIONS, PartKind, SUMS, schema};
@@ -278,13 +279,10 @@ struct Rows {
     dimensions: Vec<Column>,
     counts: UInt64Builder,
     sums: [UInt64Builder; SUMS.len()],
-    time_buckets: ListBuilder<PrimitiveBuilder<UInt16Type>>,
-    time_counts: ListBuilder<UInt64Builder>,
+    times: BinaryBuilder,
     connections: ListBuilder<UInt64Builder>,
-}
-
-fn list<T: ArrowPrimitiveType>() -> ListBuilder<PrimitiveBuilder<T>> {
-    ListBuilder::new(PrimitiveBuilder::<T>::new()).with_field(super::item(T::DATA_TYPE))
+    /// The times of a row, reused.
+    encoded: Vec<u8>,
 }
 
 impl Rows {
@@ -301,9 +299,10 @@ impl Rows {
             dimensions: types.map(column).collect(),
             counts: UInt64Builder::new(),
             sums: std::array::from_fn(|_| UInt64Builder::new()),
-            time_buckets: list::<UInt16Type>(),
-            time_counts: list::<UInt64Type>(),
-            connections: list::<UInt64Type>(),
+            times: BinaryBuilder::new(),
+            connections: ListBuilder::new(UInt64Builder::new())
+                .with_field(super::item(DataType::UInt64)),
+            encoded: Vec::new(),
         }
     }
 
@@ -331,11 +330,11 @@ impl Rows {
         }
         let times = &row.sums.times;
         if times.is_empty() {
-            self.time_buckets.append_null();
-            self.time_counts.append_null();
+            self.times.append_null();
         } else {
-            self.time_buckets.append_value(times.iter().map(|&(bucket, _)| Some(bucket)));
-            self.time_counts.append_value(times.iter().map(|&(_, count)| Some(count)));
+            self.encoded.clear();
+            encode(times.iter().copied(), &mut self.encoded);
+            self.times.append_value(&self.encoded);
         }
         match row.connections.is_empty() {
             true => self.connections.append_null(),
@@ -354,8 +353,7 @@ impl Rows {
         }));
         arrays.push(Arc::new(self.counts.finish()));
         arrays.extend(self.sums.iter_mut().map(|builder| Arc::new(builder.finish()) as ArrayRef));
-        arrays.push(Arc::new(self.time_buckets.finish()));
-        arrays.push(Arc::new(self.time_counts.finish()));
+        arrays.push(Arc::new(self.times.finish()));
         arrays.push(Arc::new(self.connections.finish()));
         Ok(RecordBatch::try_new(schema(), arrays)?)
     }

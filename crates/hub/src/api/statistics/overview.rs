@@ -5,10 +5,9 @@ use std::collections::BTreeMap;
 use axum::Json;
 use axum::extract::State;
 use serde_json::{Value, json};
-use tacho_query::Answer;
 use tacho_store::rollup::View;
 
-use super::{Buckets, IS_ERROR, STATEMENTS, fetch, number, percentile_us, percentiles};
+use super::{Buckets, IS_ERROR, STATEMENTS, fetch, histogram_of, histograms, number};
 use crate::api::ApiError;
 use crate::api::filter::Filter;
 use crate::state::AppState;
@@ -53,7 +52,7 @@ pub async fn overview(
          sum(n) FILTER (WHERE {IS_ERROR}) FROM statistics GROUP BY piece, s, k",
         buckets.sql()
     );
-    let times = percentiles(&buckets.sql(), STATEMENTS, &[50, 99]);
+    let times = histograms(&buckets.sql(), STATEMENTS);
     let connections = format!(
         "SELECT {} AS piece, approx_count_distinct(hash(\"server\", run, conn)) \
          FROM connections GROUP BY piece",
@@ -82,19 +81,23 @@ pub async fn overview(
             add(map.entry(name).or_insert_with(|| zeros.clone()), at, count);
         }
     }
-    let series = |answer: &Answer, value: &dyn Fn(&[Value]) -> u64| {
-        let mut list = zeros.clone();
-        answer.rows.iter().for_each(|row| add(&mut list, number(row, 0) as usize, value(row)));
-        list
-    };
+    let [mut p50_us, mut p99_us, mut active] = [zeros.clone(), zeros.clone(), zeros.clone()];
+    for row in &times.rows {
+        let (at, histogram) = (number(row, 0) as usize, histogram_of(row)?);
+        add(&mut p50_us, at, histogram.percentile_us(50).unwrap_or(0));
+        add(&mut p99_us, at, histogram.percentile_us(99).unwrap_or(0));
+    }
+    for row in &connections.rows {
+        add(&mut active, number(row, 0) as usize, number(row, 1));
+    }
     Ok(Json(json!({
         "step_us": buckets.step_us,
         "ts": buckets.begins(),
         "statements": statements,
         "errors": errors,
-        "p50_us": series(&times, &|row| percentile_us(row, 1)),
-        "p99_us": series(&times, &|row| percentile_us(row, 2)),
-        "connections": series(&connections, &|row| number(row, 1)),
+        "p50_us": p50_us,
+        "p99_us": p99_us,
+        "connections": active,
         "by_server": by_server,
         "by_kind": by_kind,
     })))

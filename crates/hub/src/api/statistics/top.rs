@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 use axum::Json;
 use axum::extract::State;
 use serde_json::{Value, json};
+use tacho_histogram::Histogram;
 use tacho_query::literal;
 use tacho_store::rollup::View;
 
-use super::{Buckets, STATEMENTS, fetch, number, percentile_us, percentiles};
+use super::{Buckets, STATEMENTS, fetch, histogram_of, histograms, number};
 use crate::api::ApiError;
 use crate::api::filter::Filter;
 use crate::state::AppState;
@@ -81,7 +82,7 @@ pub async fn top(State(state): State<AppState>, filter: Filter) -> Result<Json<V
     )?;
     let rows = answer.rows.iter().map(|row| {
         let value = row[0].as_str().unwrap_or_default();
-        let percentile_us = |at: usize| times.get(value).map_or(0, |row| percentile_us(row, at));
+        let percentile_us = |percent: u32| times.get(value)?.percentile_us(percent);
         let course = courses.get(value).cloned().unwrap_or_default();
         let [time_us, count, errors, rows_sent, rows_examined, rows_affected] = course.sums;
         let all = row[2].as_f64().unwrap_or(0.0);
@@ -92,9 +93,9 @@ pub async fn top(State(state): State<AppState>, filter: Filter) -> Result<Json<V
             "count": count,
             "errors": errors,
             "time_us": time_us,
-            "p50_us": percentile_us(1),
-            "p95_us": percentile_us(2),
-            "p99_us": percentile_us(3),
+            "p50_us": percentile_us(50).unwrap_or(0),
+            "p95_us": percentile_us(95).unwrap_or(0),
+            "p99_us": percentile_us(99).unwrap_or(0),
             "rows_sent": rows_sent,
             "rows_examined": rows_examined,
             "rows_affected": rows_affected,
@@ -112,20 +113,23 @@ fn of_values(by: &str, values: &[&str]) -> String {
     format!("{STATEMENTS} AND {by}::VARCHAR IN ({})", list.join(", "))
 }
 
-/// Percentiles of the statement times of each value: rows of [`percentiles`].
+/// The statement times of each value.
 async fn times(
     state: &AppState,
     filter: &Filter,
     by: &str,
     values: &[&str],
-) -> Result<BTreeMap<String, Vec<Value>>, ApiError> {
+) -> Result<BTreeMap<String, Histogram>, ApiError> {
     if values.is_empty() {
         return Ok(BTreeMap::new());
     }
-    let sql = percentiles(&format!("{by}::VARCHAR"), &of_values(by, values), &[50, 95, 99]);
+    let sql = histograms(&format!("{by}::VARCHAR"), &of_values(by, values));
     let answer = fetch(state, filter, View::Times, None, sql).await?;
-    let by_value = |row: Vec<Value>| Some((row.first()?.as_str()?.to_owned(), row));
-    Ok(answer.rows.into_iter().filter_map(by_value).collect())
+    let by_value = |row: &Vec<Value>| {
+        let value = row[0].as_str().unwrap_or_default();
+        Ok((value.to_owned(), histogram_of(row)?))
+    };
+    answer.rows.iter().map(by_value).collect()
 }
 
 /// What a value has besides its rank.
