@@ -1,8 +1,8 @@
 //! Untrusted packets, from frames to events: no panic, and no more memory than the budget.
 //!
-//! The first byte of the input says which servers are known. Each following part has a byte that
-//! says what happens to it, its length and its bytes: a segment of one of two connections, in order
-//! or not, doubled, cut, lost; or a whole frame with its headers.
+//! The first byte of the input says which servers are known, and how large the budget is. Each
+//! following part has a byte that says what happens to it, its length and its bytes: a segment of
+//! one of two connections, in order or not, doubled, cut, lost; or a whole frame with its headers.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -10,7 +10,8 @@ use tacho_capture::flows::{Budget, Flows};
 use tacho_capture::link::{self, Link, Segment};
 use tacho_capture::mysql::{Event, Identity, Limits, Output};
 
-const BUDGET_BYTES: usize = 256 << 10;
+/// Enough for all that the limits of one connection permit, and enough for almost nothing.
+const BUDGETS_BYTES: [usize; 2] = [256 << 10, 20_000];
 const LINKS: [Link; 6] = [
     Link::Ethernet,
     Link::Loopback,
@@ -32,7 +33,7 @@ impl Output for Checks {
         match event {
             Event::Start { text, .. } => {
                 self.starts += 1;
-                assert!(text.is_none_or(|text| text.len() <= BUDGET_BYTES));
+                assert!(text.is_none_or(|text| text.len() <= BUDGETS_BYTES[0]));
             }
             Event::Params { text, .. } => assert!(text.len() <= 6 << 10),
             Event::End(_) => self.ends += 1,
@@ -96,7 +97,8 @@ fuzz_target!(|input: &[u8]| {
         params_bytes: 1 << 10,
         ..Limits::default()
     };
-    let budget = Budget { bytes: BUDGET_BYTES, connections: 2, each };
+    let budget_bytes = BUDGETS_BYTES[usize::from(mode / 3 % 2)];
+    let budget = Budget { bytes: budget_bytes, connections: 2, each };
     let mut flows = Flows::new(servers, budget);
     let mut checks = Checks::default();
     let mut connections = [4711, 3306].map(|port| Connection { port, next: [7, u32::MAX - 99] });
@@ -109,6 +111,7 @@ fuzz_target!(|input: &[u8]| {
             let link = LINKS[usize::from(kind) % LINKS.len()];
             if let Some(segment) = link::segment(link, bytes, bytes.len(), ts_us) {
                 flows.segment(&segment, &mut checks);
+                assert!(flows.held_bytes() <= budget_bytes, "{} bytes", flows.held_bytes());
             }
             continue;
         }
@@ -128,7 +131,13 @@ fuzz_target!(|input: &[u8]| {
         if let Some(late) = late.take() {
             flows.segment(&late, &mut checks);
         }
-        assert!(flows.held_bytes() <= BUDGET_BYTES, "{} bytes", flows.held_bytes());
+        assert!(flows.held_bytes() <= budget_bytes, "{} bytes", flows.held_bytes());
+        if kind & 0x20 != 0 {
+            // Nothing comes for a while.
+            ts_us = ts_us.saturating_add(300_000);
+            flows.tick(ts_us, &mut checks);
+        }
+        assert!(flows.held_bytes() <= budget_bytes, "{} bytes", flows.held_bytes());
     }
     flows.finish(&mut checks);
     assert_eq!(flows.held_bytes(), 0);

@@ -2,6 +2,7 @@
 
 mod budget;
 mod flow;
+mod memory;
 mod table;
 mod unknown;
 
@@ -231,9 +232,7 @@ impl Flows {
             let index = self.rejoin(key, out);
             self.give(key, index, side, segment, out);
         }
-        if !self.allowances.bytes.allows(self.held_bytes) {
-            self.shed(segment.ts_us, out);
-        }
+        self.keep_limit(segment.ts_us, out);
     }
 
     /// A connection begins, or is joined in its middle. It may have had a predecessor. Returns its
@@ -297,7 +296,6 @@ impl Flows {
         let flow = self.flows.at(index)?;
         let changed = change(flow);
         flow.count_memory(&mut self.held_bytes);
-        self.figures.peak_bytes = self.figures.peak_bytes.max(self.held_bytes);
         Some(changed)
     }
 
@@ -318,51 +316,14 @@ impl Flows {
             None => self.begin(key, false, out),
         };
         self.change(index, |flow| flow.decrypted(ts_us, piece, out));
-        if !self.allowances.bytes.allows(self.held_bytes) {
-            self.shed(ts_us, out);
-        }
+        self.keep_limit(ts_us, out);
     }
 
     /// Nothing more is decrypted: the server's process has ended.
     pub fn end_decryption(&mut self, ts_us: i64, out: &mut dyn Output) {
         for index in 0..self.flows.index_end() {
             self.change(index, |flow| flow.end_decryption(ts_us, out));
-        }
-    }
-
-    /// Too much memory is used: the connections that hold the most of it give it up.
-    fn shed(&mut self, now_us: i64, out: &mut dyn Output) {
-        // An eighth more than necessary, because this visits all of them.
-        let wanted = self.allowances.bytes.limit() / 8 * 7;
-        let holders = self.flows.iter().map(|(key, flow)| (flow.counted_bytes(), *key));
-        let mut holders = holders.filter(|(bytes, _)| *bytes > 0).collect::<Vec<_>>();
-        holders.sort_unstable_by(|one, other| other.cmp(one));
-        for (_, key) in holders {
-            if self.held_bytes <= wanted {
-                return;
-            }
-            let Some(flow) = self.flows.get_mut(&key) else { continue };
-            flow.shed(now_us, out);
-            flow.count_memory(&mut self.held_bytes);
-            if !flow.has_hole() {
-                self.holes.remove(&key);
-            }
-        }
-    }
-
-    /// Forgets the connections that have been silent for longest, if there are too many.
-    fn make_room(&mut self, out: &mut dyn Output) {
-        if self.allowances.connections.allows(self.flows.len() + 1) {
-            return;
-        }
-        // Those that only knock must not displace the others.
-        let age = |flow: &Flow| (flow.has_data(), flow.last_us());
-        let mut ages = self.flows.iter().map(|(key, flow)| (age(flow), *key)).collect::<Vec<_>>();
-        // A tenth at once: this visits all of them.
-        let count = (ages.len() / 10).max(1);
-        ages.select_nth_unstable(count - 1);
-        for (_, key) in ages.into_iter().take(count) {
-            self.remove(key, out, Flow::abandon);
+            self.keep_limit(ts_us, out);
         }
     }
 
@@ -391,16 +352,18 @@ impl Flows {
             if !flow.has_hole() {
                 self.holes.remove(&key);
             }
+            // Segments that waited may be a part of a statement now, which needs more memory.
+            self.keep_limit(self.now_us, out);
         }
         if self.now_us >= self.visited_all_us.saturating_add(VISIT_ALL_EVERY_US) {
             self.visited_all_us = self.now_us;
-            // What is not needed any more is there for other threads.
-            self.allowances.bytes.allows(self.held_bytes);
-            self.allowances.connections.allows(self.flows.len());
             for flow in self.flows.values_mut() {
                 flow.expect_decrypted(self.now_us, out);
                 flow.count_memory(&mut self.held_bytes);
             }
+            // This also gives back what other threads may need.
+            self.keep_limit(self.now_us, out);
+            self.allowances.connections.allows(self.flows.len());
             let over = self.flows.iter().filter(|(_, flow)| flow.is_over(self.now_us));
             for key in over.map(|(key, _)| *key).collect::<Vec<_>>() {
                 self.remove(key, out, Flow::close);

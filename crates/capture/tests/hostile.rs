@@ -1,156 +1,12 @@
 //! Segments that a client can send although the server discards them: whatever it sends, its
 //! statements are recorded, or their absence is declared.
 
-use std::net::SocketAddr;
+mod support;
 
-use tacho_capture::flows::{Budget, Flows};
+use support::wire::{OK, Wire, packet, query};
+use tacho_capture::flows::Budget;
 use tacho_capture::link::Segment;
-use tacho_capture::mysql::{Event, Identity, Limits, Output};
-
-const PROTOCOL_41: u16 = 0x0200;
-const OK: &[u8] = b"\0\0\0\x02\0\0\0";
-/// Sequence numbers of the connection's SYNs.
-const CLIENT_FIRST: u32 = 1_000_000;
-const SERVER_FIRST: u32 = 4_294_967_000;
-
-/// Notes events, in a short form.
-#[derive(Default)]
-struct Notes(Vec<String>);
-
-impl Output for Notes {
-    fn emit(&mut self, who: &Identity, _: i64, event: &Event<'_>) {
-        let note = match event {
-            Event::Login { .. } => format!("login {}", String::from_utf8_lossy(&who.user)),
-            Event::Start { text, .. } => String::from_utf8_lossy(text.unwrap_or(b"?")).into_owned(),
-            Event::End(end) => format!("end {}", end.failure.as_ref().map_or(0, |it| it.errno)),
-            Event::Disconnect => "disconnect".to_owned(),
-            Event::Lost { cause, bytes, .. } => format!("lost {} {bytes}", cause.name()),
-            other => format!("{other:?}"),
-        };
-        self.0.push(if who.is_partial { format!("{note} partial") } else { note });
-    }
-}
-
-fn packet(seq: u8, payload: &[u8]) -> Vec<u8> {
-    [&(payload.len() as u32).to_le_bytes()[..3], &[seq], payload].concat()
-}
-
-fn query(text: &str) -> Vec<u8> {
-    packet(0, &[b"\x03", text.as_bytes()].concat())
-}
-
-/// One connection, as its packets pass.
-struct Wire {
-    flows: Flows,
-    notes: Notes,
-    port: u16,
-    now_us: i64,
-    /// The next sequence numbers of client and server.
-    next: [u32; 2],
-}
-
-fn empty(from: SocketAddr, to: SocketAddr) -> Segment<'static> {
-    let (ts_us, seq, ack) = (0, 0, None);
-    let (syn, fin, rst) = (false, false, false);
-    Segment { ts_us, from, to, seq, ack, syn, fin, rst, payload: &[], missing: 0 }
-}
-
-impl Wire {
-    fn new(budget: Budget) -> Wire {
-        let flows = Flows::new(vec!["10.0.0.2:3306".parse().unwrap()], budget);
-        let next = [CLIENT_FIRST, SERVER_FIRST];
-        Wire { flows, notes: Notes::default(), port: 5555, now_us: 1_000_000, next }
-    }
-
-    fn logged_in() -> Wire {
-        let mut wire = Wire::new(Budget::default());
-        wire.handshake().login();
-        assert_eq!(wire.take(), ["login me"]);
-        wire
-    }
-
-    fn of_client(&self) -> Segment<'static> {
-        let client = SocketAddr::new([10, 0, 0, 1].into(), self.port);
-        let segment = empty(client, "10.0.0.2:3306".parse().unwrap());
-        Segment { seq: self.next[0], ack: Some(self.next[1]), ts_us: self.now_us, ..segment }
-    }
-
-    fn of_server(&self) -> Segment<'static> {
-        let Segment { from, to, .. } = self.of_client();
-        Segment {
-            seq: self.next[1],
-            ack: Some(self.next[0]),
-            ts_us: self.now_us,
-            ..empty(to, from)
-        }
-    }
-
-    /// A segment as it is: it changes nothing of what the sides send next.
-    fn raw(&mut self, segment: &Segment<'_>) -> &mut Wire {
-        self.flows.segment(segment, &mut self.notes);
-        self.now_us += 1_000;
-        self
-    }
-
-    fn client(&mut self, payload: &[u8]) -> &mut Wire {
-        let segment = self.of_client();
-        self.raw(&Segment { payload, ..segment });
-        self.next[0] = self.next[0].wrapping_add(payload.len() as u32);
-        self
-    }
-
-    fn server(&mut self, payload: &[u8]) -> &mut Wire {
-        let segment = self.of_server();
-        self.raw(&Segment { payload, ..segment });
-        self.next[1] = self.next[1].wrapping_add(payload.len() as u32);
-        self
-    }
-
-    fn handshake(&mut self) -> &mut Wire {
-        let segment = Segment { syn: true, ack: None, ..self.of_client() };
-        self.raw(&segment);
-        self.next[0] = self.next[0].wrapping_add(1);
-        let segment = Segment { syn: true, ..self.of_server() };
-        self.raw(&segment);
-        self.next[1] = self.next[1].wrapping_add(1);
-        self.raw(&self.of_client())
-    }
-
-    fn login(&mut self) -> &mut Wire {
-        let caps = PROTOCOL_41.to_le_bytes();
-        let mut greeting = b"\x0a8.0.1\0\x07\0\0\0saltsalt\0".to_vec();
-        greeting.extend(caps);
-        greeting.extend([33, 2, 0, 0, 0]);
-        greeting.extend([0; 11]);
-        let mut login = caps.to_vec();
-        login.extend([0, 0, 0, 0, 0, 1, 45]);
-        login.extend([0; 23]);
-        login.extend(b"me\0password\0");
-        self.server(&packet(0, &greeting)).client(&packet(1, &login)).server(&packet(2, OK))
-    }
-
-    /// A statement, and its answer.
-    fn statement(&mut self, text: &str) -> &mut Wire {
-        self.client(&query(text)).server(&packet(1, OK));
-        self.raw(&self.of_client())
-    }
-
-    /// Time passes without packets.
-    fn wait_ms(&mut self, ms: i64) -> &mut Wire {
-        self.now_us += ms * 1_000;
-        self.flows.tick(self.now_us, &mut self.notes);
-        self
-    }
-
-    fn take(&mut self) -> Vec<String> {
-        std::mem::take(&mut self.notes.0)
-    }
-
-    fn finish(&mut self) -> Vec<String> {
-        self.flows.finish(&mut self.notes);
-        self.take()
-    }
-}
+use tacho_capture::mysql::Limits;
 
 #[test]
 fn a_reset_with_another_number_ends_nothing() {
@@ -351,9 +207,7 @@ fn a_flood_of_syns_displaces_no_session() {
 fn a_session_that_is_displaced_says_so() {
     let mut wire = Wire::new(Budget { connections: 2, ..Budget::default() });
     for port in 1..=3 {
-        wire.port = port;
-        wire.next = [CLIENT_FIRST, SERVER_FIRST];
-        wire.handshake().login();
+        wire.connect_from(port).login();
     }
     let evicted = ["lost memory 0", "disconnect partial"];
     assert_eq!(wire.take(), [&["login me"; 2][..], &evicted, &["login me"]].concat());
@@ -366,15 +220,11 @@ fn who_holds_the_most_memory_loses_it() {
     let mut wire = Wire::new(Budget { bytes: 4 << 20, each: limits, ..Budget::default() });
     let half_sent = [&[0, 0, 16, 0, 3][..], &vec![b'x'; 1_000_000]].concat();
     for port in 1..=4 {
-        wire.port = port;
-        wire.next = [CLIENT_FIRST, SERVER_FIRST];
-        wire.handshake().login().client(&half_sent);
+        wire.connect_from(port).login().client(&half_sent);
         assert!(wire.flows.held_bytes() <= 4 << 20, "{}", wire.flows.held_bytes());
     }
     wire.take();
-    wire.port = 5;
-    wire.next = [CLIENT_FIRST, SERVER_FIRST];
-    wire.handshake().login();
+    wire.connect_from(5).login();
     let long = query(&format!("SELECT '{}'", "y".repeat(300_000)));
     for part in long.chunks(1_400) {
         wire.client(part);

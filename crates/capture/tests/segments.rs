@@ -1,56 +1,21 @@
 //! A real capture whose segments are dropped, doubled, cut and reordered: whatever arrives, nothing
 //! is recorded that was not sent, what is not recorded is declared, and memory stays within the
 //! budget.
-//!
-//! `data/sessions.pcap` was made on lo: MariaDB 10.11 with the client `mariadb` (text, compressed,
-//! several statements in one packet, a local file, a failed login) and sysbench (prepared).
+
+mod support;
 
 use std::collections::HashMap;
-use std::path::Path;
 use std::sync::LazyLock;
 
 use proptest::prelude::*;
+use support::packet_file::{Fate, Owned, SEGMENTS, SERVER, arrival, fate, port};
 use tacho_capture::flows::{Budget, Flows};
-use tacho_capture::link::{self, Segment};
+use tacho_capture::link::Segment;
 use tacho_capture::mysql::{Event, Identity, Limits, Output};
-use tacho_capture::source::file::{self, FileError};
 
-/// A segment of the file, with its payload.
-#[derive(Clone)]
-struct Owned {
-    segment: Segment<'static>,
-    payload: Vec<u8>,
-    missing: u32,
-}
-
-impl Owned {
-    fn segment(&self) -> Segment<'_> {
-        Segment { payload: &self.payload, missing: self.missing, ..self.segment }
-    }
-}
-
-static SEGMENTS: LazyLock<Vec<Owned>> = LazyLock::new(read);
 /// The statements that were sent, by client port.
 static SENT: LazyLock<HashMap<u16, Vec<String>>> =
     LazyLock::new(|| recorded(&*SEGMENTS, Budget::default()).statements);
-
-fn read() -> Vec<Owned> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/sessions.pcap");
-    let mut segments = Vec::new();
-    file::read::<FileError>(&path, |frame| {
-        let link = frame.link.expect("a supported link type");
-        if let Some(found) = link::segment(link, frame.bytes, frame.frame_bytes, frame.ts_us) {
-            segments.push(Owned {
-                segment: Segment { payload: &[], ..found },
-                payload: found.payload.to_vec(),
-                missing: found.missing,
-            });
-        }
-        Ok(())
-    })
-    .expect("the file of this test");
-    segments
-}
 
 /// What was recorded: the statements of each client port, and how they ended.
 #[derive(Default)]
@@ -79,7 +44,7 @@ impl Output for Records {
 
 fn recorded<'s>(segments: impl IntoIterator<Item = &'s Owned>, budget: Budget) -> Records {
     let limit_bytes = budget.bytes;
-    let mut flows = Flows::new(vec!["127.0.0.1:33306".parse().expect("an address")], budget);
+    let mut flows = Flows::new(vec![SERVER.parse().expect("an address")], budget);
     let mut records = Records::default();
     for segment in segments {
         flows.segment(&segment.segment(), &mut records);
@@ -111,56 +76,6 @@ fn the_whole_file_is_understood() {
     ] {
         assert!(statements.iter().any(|it| *it == wanted), "{wanted}");
     }
-}
-
-/// What happens to a segment.
-#[derive(Clone, Debug)]
-enum Fate {
-    Arrives,
-    IsLost,
-    IsDoubled,
-    /// Only so many of its bytes were captured.
-    IsCut(usize),
-    /// It arrives after so many others.
-    IsLate(usize),
-}
-
-fn fate() -> impl Strategy<Value = Fate> {
-    prop_oneof![
-        40 => Just(Fate::Arrives),
-        1 => Just(Fate::IsLost),
-        2 => Just(Fate::IsDoubled),
-        1 => (0..100_usize).prop_map(Fate::IsCut),
-        3 => (1..9_usize).prop_map(Fate::IsLate),
-    ]
-}
-
-fn port(segment: &Owned) -> u16 {
-    let Segment { from, to, .. } = segment.segment;
-    if from.port() == 33306 { to.port() } else { from.port() }
-}
-
-/// The segments as they arrive.
-fn arrival(segments: &[Owned], fates: &[Fate]) -> Vec<Owned> {
-    let mut arriving = Vec::new();
-    for (place, (segment, fate)) in segments.iter().zip(fates.iter().cycle()).enumerate() {
-        let mut at = place * 10;
-        let mut segment = segment.clone();
-        match fate {
-            Fate::Arrives => {}
-            Fate::IsLost => continue,
-            Fate::IsDoubled => arriving.push((at + 35, segment.clone())),
-            Fate::IsCut(bytes) => {
-                let cut = segment.payload.len().saturating_sub(*bytes);
-                segment.missing += cut as u32;
-                segment.payload.truncate(*bytes);
-            }
-            Fate::IsLate(others) => at += others * 10 + 5,
-        }
-        arriving.push((at, segment));
-    }
-    arriving.sort_by_key(|(at, _)| *at);
-    arriving.into_iter().map(|(_, segment)| segment).collect()
 }
 
 proptest! {

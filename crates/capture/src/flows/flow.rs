@@ -2,6 +2,7 @@
 
 mod belongs;
 mod decrypted;
+mod memory;
 mod unknown;
 
 use std::collections::VecDeque;
@@ -69,6 +70,7 @@ pub struct Flow {
     /// Sequence number of the client's first segment.
     first_seq: Option<u32>,
     held: VecDeque<Held>,
+    /// Bytes of these segments.
     held_bytes: usize,
     /// Its part of the memory of all connections, as it was counted last.
     counted_bytes: usize,
@@ -141,22 +143,6 @@ impl Flow {
     /// Whether there was any data.
     pub fn has_data(&self) -> bool {
         self.has_data
-    }
-
-    /// Counts the memory that it holds in that of all connections, bytes.
-    pub fn count_memory(&mut self, all_bytes: &mut usize) {
-        let held_bytes = self.waiting_bytes() + self.session.held_bytes();
-        *all_bytes = *all_bytes - self.counted_bytes + held_bytes;
-        self.counted_bytes = held_bytes;
-    }
-
-    /// The memory that was counted, bytes.
-    pub fn counted_bytes(&self) -> usize {
-        self.counted_bytes
-    }
-
-    fn waiting_bytes(&self) -> usize {
-        self.held_bytes + self.halves.iter().map(Half::waiting_bytes).sum::<usize>()
     }
 
     /// Whether bytes are missing.
@@ -287,7 +273,7 @@ impl Flow {
     /// Delivers a segment, or holds it until the other side is complete up to it.
     fn take(&mut self, segment: Held, bytes: &[u8], out: &mut dyn Output) {
         if self.halves[segment.side.other() as usize].next() < segment.needs {
-            self.held_bytes += size_of::<Held>() + bytes.len();
+            self.held_bytes += bytes.len();
             self.held.push_back(Held { bytes: bytes.to_vec(), ..segment });
             return;
         }
@@ -307,7 +293,11 @@ impl Flow {
 
     fn release_one(&mut self, index: usize, out: &mut dyn Output) {
         if let Some(next) = self.held.remove(index) {
-            self.held_bytes -= size_of::<Held>() + next.bytes.len();
+            self.held_bytes -= next.bytes.len();
+            if self.held.is_empty() {
+                // Its memory would stay with each connection for ever.
+                self.held = VecDeque::new();
+            }
             self.deliver(&next, &next.bytes, out);
         }
     }
@@ -349,7 +339,7 @@ impl Flow {
         if is_full || waited_us > DOUBT_US {
             // Nothing but these segments says that anything is missing before them. If there is,
             // the other side will say so.
-            self.held.clear();
+            self.held = VecDeque::new();
             self.held_bytes = 0;
             self.halves.iter_mut().for_each(Half::drop_early);
             self.hole_since_us = None;
@@ -423,14 +413,6 @@ impl Flow {
         }
     }
 
-    /// Gives up what is in memory.
-    pub fn shed(&mut self, now_us: i64, out: &mut dyn Output) {
-        self.give_up_all(now_us, out);
-        if self.is_to_server() {
-            self.session.shed(now_us, out);
-        }
-    }
-
     /// It has ended.
     pub fn close(&mut self, out: &mut dyn Output) {
         self.close_as(End::Closed, out);
@@ -484,6 +466,9 @@ fn pass(
             }
             _ => Sort::Other,
         };
+        if *sort == Sort::Other {
+            session.forget();
+        }
     }
     match (*sort, piece) {
         (Sort::Other | Sort::Decrypted, _) => {}

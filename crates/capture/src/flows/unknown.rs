@@ -46,6 +46,8 @@ impl Flows {
         };
         let completed = flow.complete(&question.unknown, facts, out);
         flow.count_memory(&mut self.held_bytes);
+        // The server's texts need memory.
+        self.keep_limit(self.now_us, out);
         completed
     }
 }

@@ -4,6 +4,7 @@ use super::answer::{EOF_BYTES, Failure, Ok, eof_status};
 use super::caps;
 use super::command::{Answers, Kind, PREPARE, QUERY};
 use super::frame::{Keep, Message};
+use super::login::name;
 use super::read::Reader;
 
 /// Bytes of a packet that may matter: messages, changes of the session.
@@ -269,10 +270,10 @@ impl Response {
     fn note(&mut self, ok: &Ok<'_>) {
         let Outcome { db, charset, .. } = &mut self.outcome;
         if let Some(new) = ok.db {
-            *db = Some(new.to_vec());
+            *db = Some(name(new));
         }
         if let Some(new) = ok.charset {
-            *charset = Some(new.to_vec());
+            *charset = Some(name(new));
         }
     }
 

@@ -214,8 +214,8 @@ impl Session {
         let inflaters = inflaters.map(Inflater::held_bytes).sum::<usize>();
         let queue = self.queue.capacity() * size_of::<Command>() + self.queue_bytes;
         let login = if let Phase::Login(client) = &self.phase { client.held_bytes() } else { 0 };
-        let Identity { user, os_user, db, .. } = &self.who;
-        let names = user.len() + os_user.len() + db.len();
+        let Identity { user, os_user, db, charset, .. } = &self.who;
+        let names = user.len() + os_user.len() + db.len() + charset.len();
         let proxy = self.proxy.capacity();
         framers + inflaters + queue + login + names + proxy + self.prepared.bytes
     }

@@ -137,7 +137,19 @@ impl Session {
         self.queue = Default::default();
     }
 
-    pub(super) fn forget(&mut self) {
+    /// The same of a connection that may be none to a server: its loss is declared with what is
+    /// skipped, when it is certain that it is one.
+    pub fn shed_unsure(&mut self, ts_us: i64) {
+        if self.phase == Phase::Greeting {
+            self.skip(self.arrived_bytes(Side::Client), ts_us);
+            self.phase = Phase::Lost { is_armed: false };
+            self.who.is_partial = true;
+        }
+        self.forget();
+    }
+
+    /// Forgets what is in memory.
+    pub fn forget(&mut self) {
         self.framers.iter_mut().for_each(|framer| framer.reset());
         if let Some(packing) = &mut self.packing {
             *packing = Packing::new(packing.algorithm);
