@@ -22,7 +22,7 @@ STEP := scripts/steps.sh run
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help build build-mysql run demo test test-all check-deep test-this test-server test-mysql test-mtr test-pauses test-asan setup-mysql ui ui-check ui-test deb repo test-deb rpm repo-rpm test-rpm container test-container lint deny site bench bench-hub fuzz crash loom proof miri install uninstall clean cargo setup-run setup-test setup-bench setup-deep
+.PHONY: help build build-mysql run demo test test-all check-deep test-this test-server test-mysql test-mtr test-pauses test-asan setup-mysql ui ui-check ui-test deb repo test-deb test-systemd rpm repo-rpm test-rpm container test-container lint deny site bench bench-hub fuzz crash loom proof miri install uninstall clean cargo setup-run setup-test setup-bench setup-deep
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -169,6 +169,9 @@ test-container: setup-deep deb ## Kill a container of the server under load, and
 
 test-deb: setup-test deb ## Install the packages into a clean Debian and record there (needs root)
 	scripts/test-deb.sh $(SERVER)
+
+test-systemd: setup-test deb ## Run tacho-capture.service under systemd in a clean Debian (needs root)
+	scripts/test-systemd.sh
 
 lint: setup-test ## Check format, clippy, clang-format, shellcheck, links, the web UI and the rules in crates/tidy
 	cargo fmt --all --check

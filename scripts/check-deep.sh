@@ -11,6 +11,7 @@
 #   pauses    the tests with a writer that pauses
 #   crash     100 kills and 200 installations under load
 #   deb       the packages, in clean Debian systems (root): deb-mysql-9.7, deb-mysql-8.0
+#   systemd   tacho-capture.service, under systemd in a clean Debian (root)
 #   rpm       the RPM packages, in stand-ins for RHEL 9 (root): rpm-mysql-9.7, rpm-mysql-8.0
 #   container the container images (rootless podman): container-mysql-9.7, container-mysql-8.0
 #
@@ -18,7 +19,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-all=(deny miri fuzz asan asan-mysql-9.7 pauses crash deb deb-mysql-9.7 deb-mysql-8.0
+all=(deny miri fuzz asan asan-mysql-9.7 pauses crash deb deb-mysql-9.7 deb-mysql-8.0 systemd
     rpm rpm-mysql-9.7 rpm-mysql-8.0 container container-mysql-9.7 container-mysql-8.0)
 checks=("${@:-${all[@]}}")
 
@@ -26,7 +27,7 @@ checks=("${@:-${all[@]}}")
 goals() {
     case $1 in
         deny | miri | fuzz | crash) echo "$1" ;;
-        asan | pauses | deb | rpm | container) echo "test-$1" ;;
+        asan | pauses | deb | systemd | rpm | container) echo "test-$1" ;;
         asan-* | deb-* | rpm-* | container-*) echo "test-${1%%-*} SERVER=${1#*-}" ;;
     esac
 }

@@ -203,7 +203,7 @@ completions() {
     completes tacho-hub _tacho__hub rein reindex
 }
 units() {
-    local unit problems names=(tacho-recorder tacho-ship tacho-syslog tacho-hub)
+    local unit problems names=(tacho-capture tacho-recorder tacho-ship tacho-syslog tacho-hub)
     # With its drop-in. The package that this script makes of MySQL 8.0 has no unit.
     [ "$release" = mysql-8.0 ] || names+=("$family")
     for unit in "${names[@]}"; do
@@ -309,8 +309,8 @@ fi
 kept() { (cd "$root" && find ".$log" var/lib/mysql/tacho-signing.key var/lib/tacho-hub/replica -type f -exec sha256sum {} + | sort -k 2); }
 # Everything that a unit has in /etc/systemd is a link.
 enabled() { find "$root/etc/systemd" -name 'tacho-*'; }
-inside systemctl --quiet enable tacho-recorder tacho-ship tacho-syslog tacho-hub
-[ "$(enabled | wc -l)" -eq 4 ] || fail "the units cannot be enabled"
+inside systemctl --quiet enable tacho-capture tacho-recorder tacho-ship tacho-syslog tacho-hub
+[ "$(enabled | wc -l)" -eq 5 ] || fail "the units cannot be enabled"
 kept >"$work/before"
 inside apt-get purge -y -qq tacho tacho-hub "$package" </dev/null >"$work/purge.log" 2>&1 ||
     fail "they cannot be removed: $(tail -5 "$work/purge.log")"
