@@ -4,6 +4,7 @@ mod check;
 mod enrich;
 mod figures;
 mod live;
+mod seccomp;
 
 use std::io::{self, BufWriter};
 use std::path::{Path, PathBuf};

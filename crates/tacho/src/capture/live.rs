@@ -14,6 +14,7 @@ use tacho_capture::recording::Recording;
 use super::CaptureError;
 use super::enrich::Plan;
 use super::figures::Figures;
+use super::seccomp;
 use crate::cli::CaptureArgs;
 use crate::recover::user::{self, User};
 use crate::say;
@@ -80,7 +81,8 @@ pub(super) fn stopped_by_signal() -> Result<UnixStream, CaptureError> {
     Ok(stopped)
 }
 
-/// Becomes the user, if there is one to become, and gives up all privileges.
+/// Becomes the user, if there is one to become, and gives up all privileges and dangerous system
+/// calls.
 pub(super) fn give_up_privileges(
     args: &CaptureArgs,
     new_user: Option<User>,
@@ -89,7 +91,12 @@ pub(super) fn give_up_privileges(
         let name = args.user.clone().unwrap_or_else(|| user.uid.to_string());
         user.become_it().map_err(|error| CaptureError::User { name, error })?;
     }
-    user::drop_privileges().map_err(CaptureError::Privileges)
+    user::drop_privileges().map_err(CaptureError::Privileges)?;
+    // The rest protects without it, so a kernel that has no such filters records all the same.
+    if let Err(error) = seccomp::refuse(args.tls_uprobes.is_some()) {
+        say::problem(format!("warning: the kernel restricts no system calls: {error}"));
+    }
+    Ok(())
 }
 
 /// The user to become, if the process is root: a decoder of packets must not be.

@@ -427,7 +427,7 @@ fn inside_capabilities() {
     for set in ["CapInh:", "CapPrm:", "CapEff:", "CapAmb:"] {
         assert_eq!(value(set), "0000000000000000", "{set}");
     }
-    assert_eq!(value("NoNewPrivs:"), "1");
+    assert_eq!((&*value("NoNewPrivs:"), &*value("Seccomp:")), ("1", "2"));
     capture.stop();
 }
 

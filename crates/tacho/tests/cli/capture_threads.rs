@@ -158,6 +158,8 @@ fn inside_capabilities() {
             assert!(status.contains(&format!("{set}0000000000000000")), "{status}");
         }
         assert!(status.contains("NoNewPrivs:\t1"), "{status}");
+        // Filters of system calls.
+        assert!(status.contains("Seccomp:\t2"), "{status}");
     }
     capture.stop();
 }
