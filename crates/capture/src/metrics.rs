@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use crate::enrich;
-use crate::mysql::Event;
+use crate::mysql::{Cause, Event};
 
 /// Losses of one cause.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -26,6 +26,8 @@ pub struct Recorded {
     pub statements: u64,
     /// Commands without a text.
     pub commands: u64,
+    /// Encrypted connections that were not read.
+    pub encrypted: u64,
     /// What was declared as lost, by cause.
     pub losses: BTreeMap<&'static str, Loss>,
 }
@@ -38,7 +40,11 @@ impl Recorded {
             Event::Login { .. } => self.refused += 1,
             Event::Start { .. } => self.statements += 1,
             Event::Point(_) => self.commands += 1,
-            Event::Lost { cause, bytes, .. } => self.lost(cause.name(), *bytes),
+            Event::Lost { cause, bytes, .. } => {
+                // At its end there is another line, with the bytes since then.
+                self.encrypted += u64::from(*cause == Cause::Tls && *bytes == 0);
+                self.lost(cause.name(), *bytes);
+            }
             _ => {}
         }
     }
@@ -54,6 +60,7 @@ impl Recorded {
         self.refused += other.refused;
         self.statements += other.statements;
         self.commands += other.commands;
+        self.encrypted += other.encrypted;
         for (cause, loss) in &other.losses {
             let sum = self.losses.entry(cause).or_default();
             sum.lines += loss.lines;
@@ -130,7 +137,7 @@ impl Metrics {
     /// In Prometheus' text format, with the interface as a label.
     pub fn text(&self, interface: &str) -> String {
         let recorded = &self.recorded;
-        let rows: [Row<'_>; 12] = [
+        let rows: [Row<'_>; 13] = [
             ("packets_total", "counter", "Packets of the servers' ports.", self.packets),
             ("dropped_packets_total", "counter", "Packets that the kernel dropped.", self.dropped),
             ("damaged_packets_total", "counter", "Packets with a wrong checksum.", self.damaged),
@@ -143,6 +150,12 @@ impl Metrics {
             ("refused_logins_total", "counter", "Logins that failed.", recorded.refused),
             ("statements_total", "counter", "Statements that began.", recorded.statements),
             ("commands_total", "counter", "Commands without a text.", recorded.commands),
+            (
+                "encrypted_connections_total",
+                "counter",
+                "Encrypted connections that were not read.",
+                recorded.encrypted,
+            ),
         ];
         let label = format!("interface=\"{}\"", escaped(interface));
         let mut text = String::new();
@@ -210,7 +223,7 @@ fn escaped(value: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::mysql::{Cause, CommandEnd};
+    use crate::mysql::CommandEnd;
 
     #[test]
     fn events_are_counted() {
@@ -223,12 +236,14 @@ mod tests {
             Event::Params { text: b"", whole_bytes: 0 },
             Event::Point(CommandEnd::default()),
             lost(Cause::Tls, 0),
+            lost(Cause::Tls, 900),
             lost(Cause::TcpGap, 5),
             lost(Cause::TcpGap, 7),
         ] {
             recorded.count(&event);
         }
-        assert_eq!((recorded.statements, recorded.commands, recorded.lost_lines()), (2, 1, 3));
+        assert_eq!((recorded.statements, recorded.commands, recorded.lost_lines()), (2, 1, 4));
+        assert_eq!(recorded.encrypted, 1, "the second line is that of its end");
         assert_eq!(recorded.losses["tcp_gap"], Loss { lines: 2, bytes: 12 });
     }
 

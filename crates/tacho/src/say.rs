@@ -60,6 +60,13 @@ pub fn clock() -> TimeFormatter {
     })
 }
 
+/// The gap of a capture that encrypted connections are.
+pub fn not_seen(encrypted: u64) -> String {
+    let are = if encrypted == 1 { "is" } else { "are" };
+    let connections = counted(encrypted, "connection");
+    format!("{connections} {are} encrypted: their statements are not seen")
+}
+
 /// Milliseconds as text, in the unit that fits.
 pub fn age(age_ms: i64) -> String {
     let whole =

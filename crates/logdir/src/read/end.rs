@@ -50,6 +50,8 @@ pub struct LostLines {
     pub lines: u64,
     /// Records that they declare. A line of a lost arena has no number.
     pub records: u64,
+    /// Connections that a capture has not read because they are encrypted.
+    pub encrypted: u64,
     /// Time and cause of the newest one.
     pub newest: Option<(Timestamp, String)>,
     /// Time of the oldest line that was searched; `None`: there was no line.
@@ -142,6 +144,7 @@ pub fn lost_lines(files: &[LogFile], bytes_max: u64) -> Result<LostLines, ReadEr
 
 fn search(file: &File, floor: u64, length: u64, lost: &mut LostLines) -> io::Result<()> {
     let finder = memmem::Finder::new(b"\"event\":\"lost\"");
+    let with_bytes = memmem::Finder::new(b"\"lost_bytes\":");
     let mut lines = Backward::new(file, floor..length, LINE_BYTES_MAX);
     let mut oldest = None;
     while let Some(line) = lines.next_line()? {
@@ -155,8 +158,12 @@ fn search(file: &File, floor: u64, length: u64, lost: &mut LostLines) -> io::Res
         if finder.find(head).is_none() {
             continue;
         }
+        // Such a connection has one line when that is known. The one at its end has a number of
+        // bytes.
+        let has_bytes = with_bytes.find(line.bytes).is_some();
         let Ok(line) = Line::parse(line.bytes) else { continue };
         lost.lines += 1;
+        lost.encrypted += u64::from(&*line.cause == "tls" && !has_bytes);
         lost.records = lost.records.saturating_add(line.count.unwrap_or(0));
         if lost.newest.is_none() {
             lost.newest = Some((line.ts, line.cause.to_string()));

@@ -74,6 +74,9 @@ fn line(metrics: &Metrics) -> String {
         metrics.dropped,
         counted(recorded.lost_lines(), "lost line")
     );
+    if recorded.encrypted > 0 {
+        line += &format!("; {}", say::not_seen(recorded.encrypted));
+    }
     if let Some(enrich) = metrics.enrich {
         line += &format!("; {} without packets", counted(enrich.local_sessions, "session"));
     }
@@ -88,4 +91,19 @@ fn replace(file: &PathBuf, text: &str) -> io::Result<()> {
     let new = PathBuf::from(name);
     File::create(&new)?.write_all(text.as_bytes())?;
     std::fs::rename(&new, file)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn encrypted_connections_are_shown_if_there_are_some() {
+        let mut metrics = Metrics { packets: 7, ..Metrics::default() };
+        let shown = line(&metrics);
+        assert_eq!(shown, "7 packets, 0 connections, 0 statements; 0 dropped, 0 lost lines");
+        metrics.recorded.encrypted = 2;
+        let more = "; 2 connections are encrypted: their statements are not seen";
+        assert_eq!(line(&metrics), shown + more);
+    }
 }

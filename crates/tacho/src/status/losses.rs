@@ -19,6 +19,7 @@ pub fn look(report: &mut Report, log: &Log, bytes_max: u64) {
         }
     };
     report.set(Metric::LostLines, lines.lines as f64);
+    report.set(Metric::EncryptedConnections, lines.encrypted as f64);
     let counted = report.values.get(&Metric::LostRecords).copied().unwrap_or(0.0);
     match &lines.newest {
         Some((time, cause)) => {
@@ -58,9 +59,13 @@ pub fn look(report: &mut Report, log: &Log, bytes_max: u64) {
 
 fn declared(lines: &LostLines) -> String {
     let count = say::counted(lines.lines, "`lost` line");
-    match lines.records {
+    let count = match lines.records {
         0 => count,
         records => format!("{count} with {}", say::counted(records, "record")),
+    };
+    match lines.encrypted {
+        0 => count,
+        encrypted => format!("{}; {count}", say::not_seen(encrypted)),
     }
 }
 

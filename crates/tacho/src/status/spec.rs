@@ -65,6 +65,7 @@ metrics! {
     WaitingSessions = "waiting_sessions", Count, "Sessions that wait for space in the arena";
     LostRecords = "lost_records_total", Counter, "Records lost since the server started";
     LostLines = "lost_lines", Count, "`lost` lines in the end of the log that was searched";
+    EncryptedConnections = "encrypted_connections", Count, "Connections in these lines that a capture could not read";
     LostAge = "lost_age_seconds", Seconds, "Time since the newest loss, at least";
     NewestSeq = "newest_seq", Count, "Number of the newest line";
     NewestAge = "newest_line_age_seconds", Seconds, "Age of the newest line";

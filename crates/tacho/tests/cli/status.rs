@@ -216,6 +216,22 @@ fn losses_are_found_and_expire() {
 }
 
 #[test]
+fn connections_that_a_capture_could_not_read_come_first() {
+    let scene = Scene::new();
+    let mut files = scene.writer();
+    append(&mut files, &line(1, "start", ""));
+    for seq in 2..=4 {
+        append(&mut files, &line(seq, "lost", ",\"cause\":\"tls\""));
+    }
+    append(&mut files, &line(5, "lost", ",\"cause\":\"tls\",\"lost_bytes\":900"));
+    let answer = scene.json(CRITICAL, &[]);
+    let (_, text) = check(&answer, "lost");
+    let gap = "3 connections are encrypted: their statements are not seen; 4 `lost` lines; ";
+    assert!(text.starts_with(gap), "{text}");
+    assert_eq!(answer["metrics"]["encrypted_connections"], 3);
+}
+
+#[test]
 fn a_log_without_a_seal_has_a_warning() {
     let scene = Scene::new();
     let options = Options { rotate_bytes: 0 };

@@ -95,7 +95,8 @@ fn losses_are_counted_in_the_part_that_is_searched() {
     let found = lost_lines(&log.files(), 1 << 20).unwrap();
     let newest = Some((at(22), "dropped".to_owned()));
     let searched_since = Some(at(10));
-    let all = LostLines { lines: 3, records: 12, newest, searched_since, has_more: false };
+    let all =
+        LostLines { lines: 3, records: 12, encrypted: 0, newest, searched_since, has_more: false };
     assert_eq!(found, all);
 
     // All of the third file, and only the last line of the second one.
@@ -110,6 +111,17 @@ fn losses_are_counted_in_the_part_that_is_searched() {
     let found = lost_lines(&log.files(), 1 << 20).unwrap();
     assert_eq!((found.lines, found.has_more), (2, true));
     assert_eq!(lost_lines(&[], 9).unwrap(), LostLines::default());
+}
+
+#[test]
+fn encrypted_connections_of_a_capture_are_counted_once() {
+    let log = Log::new();
+    let tls = |seq, bytes: &str| lost(seq, 20, bytes).replace("dropped", "tls");
+    // One that is still open, one that has ended, and another loss.
+    let lines = [tls(1, ""), tls(2, ""), tls(3, "\"lost_bytes\":900,"), lost(4, 21, "")];
+    log.write(1, &lines.concat());
+    let found = lost_lines(&log.files(), 1 << 20).unwrap();
+    assert_eq!((found.lines, found.encrypted), (4, 2));
 }
 
 #[test]
