@@ -39,6 +39,7 @@ WHAT = {
     "point_select": "all calls of the plugin for one point select, in its thread",
     "point_select_skipped": "the same, of one that no rule of the filter wants",
     "writer_select": "a line of the log, of a point select",
+    "writer_literals": "a line of the log, of a point select whose text is new",
     "writer_join": "a line of the log, of a statement of 200 bytes over TCP",
     "writer_point": "a line of the log, of one record",
 }
@@ -102,6 +103,7 @@ MEASURE = {
     "point_select": lambda: point_select("tacho"),
     "point_select_skipped": lambda: point_select("tacho-skip"),
     "writer_select": lambda: writer("select"),
+    "writer_literals": lambda: writer("literals"),
     "writer_join": lambda: writer("join"),
     "writer_point": lambda: writer("point"),
 }

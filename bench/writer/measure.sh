@@ -13,7 +13,7 @@ memory=$(mktemp -d /dev/shm/tacho-bench-XXXXXX)
 trap 'rm -rf "$work" "$memory"' EXIT
 
 echo "== rates of the writer's own processor time, one core (target: 1.5 M records/s)"
-for shape in select join point; do
+for shape in select literals join point; do
     echo "-- $shape, log on tmpfs"
     "$program" writer "$shape" "$memory/log-$shape" "${ROUNDS:-12}"
     echo "-- the same, sealed, as it is by default"

@@ -10,6 +10,7 @@
 //! tacho-cost writer idle LOG_DIRECTORY ROUNDS         rounds with nothing to do
 //! ```
 
+use std::fmt::Write as _;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -43,30 +44,39 @@ const JOIN: &str = "SELECT o.id, o.created_at, o.total_cents, c.name, c.email FR
 struct Shape {
     name: &'static str,
     sql: &'static str,
+    /// Each statement ends with a number of its own.
+    differs: bool,
     /// Start and end, or one record for both.
     pair: bool,
     host: &'static str,
     ip: &'static str,
 }
 
+const LOCAL: Shape = Shape {
+    name: "select",
+    sql: POINT_SELECT,
+    differs: false,
+    pair: true,
+    host: "localhost",
+    ip: "",
+};
+
 fn shape(name: &str) -> Option<Shape> {
     match name {
         // The records of a local point select of sysbench.
-        "select" => {
-            Some(Shape { name: "select", sql: POINT_SELECT, pair: true, host: "localhost", ip: "" })
-        }
+        "select" => Some(LOCAL),
+        // The same with literals: no text is like an earlier one.
+        "literals" => Some(Shape { name: "literals", differs: true, ..LOCAL }),
         // A statement of 200 bytes from an application server.
         "join" => Some(Shape {
             name: "join",
             sql: &JOIN[..200],
-            pair: true,
             host: "app-17.internal",
             ip: "10.20.30.40",
+            ..LOCAL
         }),
         // A command that is reported only at its end.
-        "point" => {
-            Some(Shape { name: "point", sql: POINT_SELECT, pair: false, host: "localhost", ip: "" })
-        }
+        "point" => Some(Shape { name: "point", pair: false, ..LOCAL }),
         _ => None,
     }
 }
@@ -90,6 +100,8 @@ struct Producer {
     probe: Probe,
     threads: Vec<Thread>,
     number: u64,
+    /// Text of the last statement.
+    text: String,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -110,7 +122,18 @@ impl Producer {
         }
     }
 
-    fn say_what(event: &mut Event, shape: &Shape) {
+    /// The text of the statement `number`.
+    fn write_text(&mut self, shape: &Shape) {
+        self.text.clear();
+        self.text.push_str(shape.sql);
+        if shape.differs {
+            // As many digits for each.
+            let number = 1_000_000 + self.number % 1_000_000;
+            write!(self.text, "{number}").expect("memory");
+        }
+    }
+
+    fn say_what(event: &mut Event, shape: &Shape, text: &str) {
         for (which, text) in [
             (STRING_USER, "sbtest"),
             (STRING_PRIV_USER, "sbtest"),
@@ -122,13 +145,13 @@ impl Producer {
         ] {
             event.strings[which] = Bytes::of(text.as_bytes());
         }
-        event.text = Bytes::of(shape.sql.as_bytes());
+        event.text = Bytes::of(text.as_bytes());
         event.present |= PRESENT_TEXT;
     }
 
-    fn say_outcome(event: &mut Event, shape: &Shape) {
+    fn say_outcome(event: &mut Event, text: &str) {
         event.sql_command = 0;
-        event.shown_bytes = shape.sql.len() as u32;
+        event.shown_bytes = text.len() as u32;
         event.figures = [1, 1, 0, 87, 4];
         event.present |= PRESENT_SQL_COMMAND
             | PRESENT_FIGURES
@@ -145,7 +168,7 @@ impl Producer {
         filled.records += 1;
         let count = self.threads.len();
         let thread = &mut self.threads[conn as usize % count];
-        // SAFETY: the strings are static, the session is the one of this connection.
+        // SAFETY: the strings outlive the call, the session is the one of this connection.
         unsafe {
             let session = tacho_probe_session(&self.probe, conn, event.ts_us);
             if event.kind == RecordKind::End as u32 {
@@ -160,9 +183,8 @@ impl Producer {
     fn connect(&mut self, shape: &Shape) {
         for conn in 1..=self.threads.len() as u64 {
             let mut event = Self::event(RecordKind::Connect, conn, 0, sys::now_us());
-            Self::say_what(&mut event, shape);
+            Self::say_what(&mut event, shape, "");
             event.present &= !PRESENT_TEXT;
-            event.text = Bytes::of(b"");
             self.emit(conn, &event, &mut Filled::default());
         }
     }
@@ -181,12 +203,13 @@ impl Producer {
             let ts_us = now_us + filled.records as i64;
             let first = if shape.pair { RecordKind::Start } else { RecordKind::Point };
             let mut event = Self::event(first, conn, self.number, ts_us);
-            Self::say_what(&mut event, shape);
+            self.write_text(shape);
+            Self::say_what(&mut event, shape, &self.text);
             if shape.pair {
                 self.emit(conn, &event, &mut filled);
                 event = Self::event(RecordKind::End, conn, self.number, ts_us + 87);
             }
-            Self::say_outcome(&mut event, shape);
+            Self::say_outcome(&mut event, &self.text);
             self.emit(conn, &event, &mut filled);
         }
         // With another setting the producer would wait for a writer that runs only after it.
@@ -281,7 +304,7 @@ fn remove_complete_files(directory: &Path, status: &Status) {
 fn measure(arguments: &[String]) {
     let [name, directory, rounds, rest @ ..] = arguments else {
         panic!(
-            "usage: tacho-cost writer select|join|point|idle LOG_DIRECTORY ROUNDS [ARENA_BYTES [KEY_FILE]]"
+            "usage: tacho-cost writer select|literals|join|point|idle LOG_DIRECTORY ROUNDS [ARENA_BYTES [KEY_FILE]]"
         )
     };
     let rounds: usize = rounds.parse().expect("a number of rounds");
@@ -319,12 +342,13 @@ fn measure(arguments: &[String]) {
             .map(|_| Thread::default())
             .collect(),
         number: 0,
+        text: String::new(),
     };
 
     if name == "idle" {
         measure_idle(&mut writer, &mut producer, rounds);
     } else {
-        let shape = shape(name).expect("select, join, point or idle");
+        let shape = shape(name).expect("select, literals, join, point or idle");
         measure_lines(&mut writer, &mut producer, &status, &shape, rounds, &directory);
     }
     drop(writer);
@@ -338,7 +362,7 @@ mod tests {
     #[test]
     fn arenas_of_every_size_are_filled_and_emptied() {
         for mib in [1, 2, 3, 4, 6, 9] {
-            for name in ["select", "join", "point"] {
+            for name in ["select", "literals", "join", "point"] {
                 let log = tempfile::tempdir().expect("a directory");
                 let bytes = (mib << 20).to_string();
                 let log = log.path().to_str().expect("text");

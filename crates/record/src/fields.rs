@@ -90,7 +90,7 @@ macro_rules! fields {
                     "the server's own class of the statement: `select`, `create_table` …",
                     "if reported", "server";
             }
-            statement {
+            failure {
                 errno => errno: Errno,
                     "server error number",
                     "errors", "server";
@@ -103,6 +103,8 @@ macro_rules! fields {
                 blocked_by => blocked_by: Name,
                     "name of the filter rule that blocked the statement",
                     "blocked statements ([filter.md](filter.md#what-is-blocked))", "recorder";
+            }
+            text {
                 sql => sql: Statement,
                     "text of the statement, after redaction",
                     "lines that carry the text", "client";
@@ -118,6 +120,8 @@ macro_rules! fields {
                 digest => digest: Digest,
                     "version and hash of the statement without its literals ([digest.md](digest.md))",
                     "lines with the `sql` of a statement, see below", "recorder";
+            }
+            execution {
                 rewrite_rule => rewrite_rule: Number,
                     "id of the rule that rewrote the statement before it was parsed",
                     "rewritten statements ([rewrite.md](rewrite.md))", "recorder";

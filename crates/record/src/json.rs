@@ -315,6 +315,12 @@ pub fn write_sql_command(out: &mut Vec<u8>, sql_command: &[u8]) {
     group::sql_command(out, &Record { sql_command, ..Record::default() }, None);
 }
 
+/// Appends the fields from `sql` to `digest`. If the caller keeps them, they can be
+/// [`Record::text_json`] of later lines with the same text.
+pub fn write_text(out: &mut Vec<u8>, record: &Record) {
+    group::text(out, record, None);
+}
+
 /// The statement, and its error.
 fn append_statement(out: &mut Vec<u8>, record: &Record) {
     if record.sql_command_json.is_empty() {
@@ -322,7 +328,13 @@ fn append_statement(out: &mut Vec<u8>, record: &Record) {
     } else {
         out.extend_from_slice(record.sql_command_json);
     }
-    group::statement(out, record, None);
+    group::failure(out, record, None);
+    if record.text_json.is_empty() {
+        group::text(out, record, None);
+    } else {
+        out.extend_from_slice(record.text_json);
+    }
+    group::execution(out, record, None);
     // Only lines of a capture have parameters, and of a text that is cut there may be none left.
     if !record.params.is_empty() || record.params_bytes.is_some() {
         append_params(out, record);
@@ -428,12 +440,16 @@ mod tests {
             sql_command: b"select",
             sql: Some(b"SELECT '\xE4'"),
             sql_charset: b"latin1",
+            digest: b"1:0123",
+            errno: 1,
+            rewrite_rule: Some(5),
             ..Record::default()
         };
         let mut clock = TimeFormatter::utc();
-        let (mut identity, mut command) = (Vec::new(), Vec::new());
+        let (mut identity, mut text, mut command) = (Vec::new(), Vec::new(), Vec::new());
         let (mut first, mut second) = (Vec::new(), Vec::new());
         write_identity(&mut identity, &record);
+        write_text(&mut text, &record);
         write_sql_command(&mut command, record.sql_command);
         write_line(&mut first, &record, &mut clock);
         let charset = Charset::by_name(record.sql_charset);
@@ -441,8 +457,10 @@ mod tests {
         let kept = Record {
             identity: &identity,
             sql_command_json: &command,
+            text_json: &text,
             sql_charset: b"",
             charset,
+            digest: b"",
             ..record
         };
         write_line(&mut second, &kept, &mut clock);

@@ -230,6 +230,10 @@ macro_rules! record {
             /// The field `sql_command` as `json::write_sql_command` wrote it before; if empty, it
             /// is written from the value.
             pub sql_command_json: &'a [u8],
+            /// The fields from `sql` to `digest` as `json::write_text` wrote them for the same
+            /// values before; if empty, they are written from the values. `sql` has its value in
+            /// any case: it decides how much memory the line needs.
+            pub text_json: &'a [u8],
             /// The character set that `sql_charset` names, if the caller has looked it up; then
             /// `sql_charset` is ignored.
             pub charset: Option<&'static Charset>,

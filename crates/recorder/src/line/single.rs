@@ -142,7 +142,7 @@ impl<'t> Texts<'t> {
         record: &mut Record<'r>,
     ) {
         if let (Some(shown), Some((text, kind))) = (shown, self.sql) {
-            texts::put(record, shown, text, kind, digests);
+            texts::put(record, shown, (text, None), kind, digests);
         } else {
             record.charset = None;
             record.sql_charset = &[];

@@ -1,7 +1,5 @@
 //! The line of a statement: start, end, errors and tables.
 
-use std::borrow::Cow;
-
 use tacho_filter::Action;
 use tacho_filter::program::USES_TABLE;
 use tacho_record::{EventKind, Outcome, Record, TableUse};
@@ -13,13 +11,12 @@ use tacho_sql::digest::Normaliser;
 use tacho_sql::redact;
 
 use super::calls::Gaps;
-use super::digests::Digests;
 use super::load::{Buffers, Loaded, Shortfall};
-use super::params;
 use super::parts::{Known, TextKind, end_of, identify, know, outcome_of, table_of};
-use super::secrets::{Shown, clean_message, executes_text, quotes_another_text, show};
-use super::style::{Scratch, Style, Written, is_blocked, without_text, write};
-use super::{texts, wanted};
+use super::secrets::show;
+use super::shown_texts::{Texts, is_redacted};
+use super::style::{Scratch, Style, Written, is_blocked, write};
+use super::wanted;
 use crate::drain::Drain;
 use crate::join::{CarryOver, Ending, NoText, Open, RecordPlace, Start, StatementEnd};
 
@@ -294,110 +291,6 @@ fn judge(
     (!is_skipped).then_some(action)
 }
 
-/// The texts of a statement, and what decides how they are shown.
-struct Texts<'t> {
-    /// `None`: there is none, or it must not be shown.
-    text: Option<&'t [u8]>,
-    text_bytes: u32,
-    kind: &'t TextKind,
-    /// There is a text that cannot or must not be shown.
-    is_gone: bool,
-    /// The text after rewriting.
-    rewritten: Option<&'t [u8]>,
-    action: Action,
-    /// State of the start.
-    carry_over: Option<&'t CarryOver>,
-    ended: Option<&'t StatementEnd>,
-}
-
-impl<'t> Texts<'t> {
-    /// Puts the shown parts into the line, with the digest if it is wanted.
-    #[inline(always)]
-    fn put<'r>(
-        &self,
-        (shown, rewritten): (&'r Option<Shown<'_>>, &'r Option<Shown<'_>>),
-        message: Option<&'r [u8]>,
-        digests: Option<&'r mut Digests>,
-        record: &mut Record<'r>,
-    ) {
-        if let (Some(shown), Some(text)) = (shown, self.text) {
-            texts::put(record, shown, text, self.kind, digests);
-        } else if self.is_gone {
-            record.sql_bytes = Some(self.text_bytes.into());
-            without_text(record);
-        }
-        record.rewritten_query = rewritten.as_ref().map(|shown| &*shown.text);
-        if let Some(message) = message {
-            record.error = message;
-        }
-    }
-
-    /// The parameters as JSON, without secrets. `None`: they may not be shown.
-    #[cold]
-    #[inline(never)]
-    fn params(
-        &self,
-        (params, whole_bytes): (&[u8], u64),
-        record: &mut Record<'_>,
-        style: &Style<'_>,
-    ) -> Option<Vec<u8>> {
-        // Of a text that is not whole, the word that makes a parameter a secret may be missing.
-        let is_whole = |text: &&[u8]| text.len() as u64 >= u64::from(self.text_bytes);
-        let text = self.text.filter(is_whole).filter(|_| !style.redact_literals)?;
-        record.params_bytes = (whole_bytes != 0).then_some(whole_bytes);
-        let params = (params, whole_bytes != 0);
-        Some(params::json(params, text, self.kind.setting, record.text_charset()))
-    }
-
-    /// Whether the server has parsed all of the text, as one statement.
-    #[inline(always)]
-    fn is_parsed(&self, record: &Record<'_>) -> bool {
-        // If the end has no text, it is unknown how much of the text belongs to the statement.
-        let is_whole = |end: &StatementEnd| {
-            end.shown_bytes != u32::MAX
-                && self.text.is_some_and(|text| end.shown_bytes as usize >= text.len())
-        };
-        record.outcome == Some(Outcome::Ok) && self.ended.is_some_and(is_whole)
-    }
-
-    /// The text after rewriting, unless the original text cannot or must not be shown.
-    #[inline(always)]
-    fn shown_rewritten(&self) -> Option<&'t [u8]> {
-        if self.is_gone || self.action.no_text { None } else { self.rewritten }
-    }
-
-    /// The redacted message of its error. `is_redacted`: something was removed from the shown
-    /// texts.
-    fn clean<'m>(
-        &self,
-        message: &'m [u8],
-        is_redacted: bool,
-        record: &Record<'_>,
-        style: &Style<'_>,
-    ) -> Cow<'m, [u8]> {
-        let Texts { text, kind, is_gone, carry_over, .. } = *self;
-        let no_literals =
-            self.action.no_text || carry_over.is_some_and(|carry_over| carry_over.no_literals);
-        if style.redact_literals || no_literals {
-            return redact::message_without_literals(record.errno, message).into();
-        }
-        let has_secret = is_redacted || carry_over.is_some_and(|carry_over| carry_over.has_secret);
-        let shows_prepared = || {
-            text.is_some_and(|text| redact::shows_prepared(text, kind.setting))
-                || carry_over.is_some_and(|carry_over| carry_over.shows_prepared)
-        };
-        let is_hidden = executes_text(record) && !shows_prepared()
-            || quotes_another_text(record, message, text, kind);
-        clean_message(record.errno, message, has_secret || is_hidden || is_gone)
-    }
-}
-
-/// Whether something was removed from a text.
-#[inline(always)]
-fn is_redacted(shown: &Option<Shown<'_>>) -> bool {
-    shown.as_ref().is_some_and(|shown| shown.redacted)
-}
-
 /// The state of a start that is in the file.
 #[inline(always)]
 fn carried(start: &Start) -> Option<&CarryOver> {
@@ -470,17 +363,18 @@ pub fn write_statement(
         carry_over,
         ended,
     };
+    let found = texts.ordinary(&record, style).map(|ordinary| digests.find(&ordinary));
     let (is_parsed, normaliser) = (texts.is_parsed(&record), digests.normaliser());
     let mut show =
         |text, bytes, is_parsed| show(text, bytes, &record, kind, is_parsed, style, normaliser);
-    let shown = texts.text.map(|text| show(text, texts.text_bytes, is_parsed));
+    let shown = texts.without_json(found).map(|text| show(text, texts.text_bytes, is_parsed));
     let rewritten = texts.shown_rewritten().map(|text| show(text, 0, false));
     let is_redacted = is_redacted(&shown) || is_redacted(&rewritten);
     let message = message.map(|message| texts.clean(message, is_redacted, &record, style));
     let params = gathered.params.and_then(|params| texts.params(params, &mut record, style));
     record.params = params.as_deref().unwrap_or_default();
     let digests = style.digest.then_some(digests);
-    texts.put((&shown, &rewritten), message.as_deref(), digests, &mut record);
+    texts.put((&shown, &rewritten), message.as_deref(), (found, digests), &mut record);
     if matches!(ending, Ending::Unknown) && record.sql_bytes.is_none() {
         record.sql_bytes = started.as_ref().and_then(whole_bytes);
     }

@@ -139,6 +139,7 @@ fn write_less(
 
 /// Removes the fields that only describe how to read the text.
 pub(super) fn without_text(record: &mut Record<'_>) {
+    record.text_json = &[];
     record.sql_redacted = false;
     record.charset = None;
     record.sql_charset = &[];

@@ -2,17 +2,17 @@
 
 use tacho_record::Record;
 
-use super::digests::Digests;
+use super::digests::{Digests, Found};
 use super::parts::TextKind;
 use super::secrets::Shown;
 
 /// Puts the text that may be shown into the line of a record, with its digest if that is wanted;
-/// `text` is the received text.
+/// `text` is the received text, `found` what `digests` has of it, if that is known.
 #[inline(always)]
 pub(super) fn put<'r>(
     record: &mut Record<'r>,
     shown: &'r Shown<'_>,
-    text: &[u8],
+    (text, found): (&[u8], Option<Found>),
     kind: &TextKind,
     digests: Option<&'r mut Digests>,
 ) {
@@ -20,7 +20,7 @@ pub(super) fn put<'r>(
     record.sql_bytes = shown.whole_bytes;
     record.sql_redacted = shown.redacted;
     if let Some(digests) = digests {
-        record.digest = digest_of(digests, text, kind, shown);
+        record.digest = digest_of(digests, (text, found), kind, shown);
     }
 }
 
@@ -29,14 +29,13 @@ pub(super) fn put<'r>(
 #[inline(always)]
 fn digest_of<'d>(
     digests: &'d mut Digests,
-    text: &[u8],
+    (text, found): (&[u8], Option<Found>),
     kind: &TextKind,
     shown: &Shown<'_>,
 ) -> &'d [u8] {
     match kind.setting.digest_mode() {
-        Some(mode) if kind.is_sql => {
-            digests.of(if shown.is_given_up { &shown.text } else { text }, mode)
-        }
+        Some(mode) if kind.is_sql && shown.is_given_up => digests.of(None, &shown.text, mode),
+        Some(mode) if kind.is_sql => digests.of(found, text, mode),
         _ => &[],
     }
 }

@@ -60,12 +60,15 @@ pub const WRITTEN_BYTES: usize = tacho_record::DIGEST_BYTES;
 impl Digest {
     /// Its written form: version, a colon, 32 lower-case hexadecimal digits.
     pub fn written(self) -> [u8; WRITTEN_BYTES] {
-        const HEX: &[u8; 16] = b"0123456789abcdef";
         const { assert!(VERSION < 10) };
         let mut text = [b':'; WRITTEN_BYTES];
         text[0] = b'0' + VERSION as u8;
         for (pair, byte) in text[2..].as_chunks_mut::<2>().0.iter_mut().zip(self.0) {
-            *pair = [HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]];
+            *pair = [byte >> 4, byte & 15];
+        }
+        // Computed, not looked up: the compiler makes vector code of it.
+        for digit in &mut text[2..] {
+            *digit += if *digit < 10 { b'0' } else { b'a' - 10 };
         }
         text
     }

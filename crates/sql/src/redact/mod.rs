@@ -111,6 +111,11 @@ impl Setting {
         (!self.is_wide).then_some(self.mode)
     }
 
+    /// Whether only the text and its character set decide what is a secret in it.
+    pub fn is_ordinary(&self) -> bool {
+        !self.is_wide && !self.in_mysql && !self.is_part
+    }
+
     /// Whether it is unknown how bytes above 0x7F group into characters.
     fn has_unknown_characters(&self) -> bool {
         self.mode.grouping == Grouping::Unknown
