@@ -7,9 +7,9 @@
 use twox_hash::XxHash3_64;
 
 /// Content of a frame, bytes. The last frame has less.
-pub const CONTENT_BYTES: usize = 2 << 20;
+pub const CONTENT_BYTES: usize = 1 << 20;
 /// Frames of a file. It bounds the memory for their lengths, whatever the file says.
-pub(crate) const FRAMES_MAX: u64 = 1 << 19;
+pub(crate) const FRAMES_MAX: u64 = 1 << 20;
 /// Content of a file, bytes.
 pub const LENGTH_MAX: u64 = FRAMES_MAX * CONTENT_BYTES as u64;
 

@@ -44,11 +44,6 @@ impl Index {
         self.numbers.get(bytes).copied()
     }
 
-    /// Whether a pattern that is not in the list was met before. It is not met by this.
-    pub(crate) fn was_met(&self, bytes: &[u8]) -> bool {
-        self.once.contains(&XxHash3_64::oneshot(bytes))
-    }
-
     /// Whether a pattern that is not in the list was met before.
     pub(crate) fn is_met_again(&mut self, bytes: &[u8]) -> bool {
         if self.once.len() >= ONCE_MAX {
@@ -83,6 +78,8 @@ pub(crate) enum Style {
 pub(crate) struct LearnedTexts {
     pub(crate) index: Index,
     pub(crate) style: Style,
+    /// Hashes of the texts of the frame in which the style was decided last.
+    pub(crate) looked_at: HashSet<u64>,
 }
 
 impl LearnedTexts {

@@ -78,7 +78,7 @@ impl Table {
         if count > FRAMES_MAX || footer.length.div_ceil(CONTENT_BYTES as u64) != count {
             return Err(damaged("the table of the file by columns has a wrong length"));
         }
-        // 2 MiB at most.
+        // 4 MiB at most.
         let mut table = vec![0; usize::try_from(table_bytes).map_err(io::Error::other)?];
         read_at(file, &mut table, begin)?;
         if footer.to_bytes(&table)[table.len()..] != bytes {

@@ -46,7 +46,7 @@ impl Values {
         for (at, ((texts, patterns), level)) in levels.enumerate() {
             let spans = if at == 0 { &self.texts } else { &self.parts[0].quoted };
             if looks && !spans.is_empty() {
-                texts.style = cutter.style(spans, texts);
+                cutter.decide_style(spans, texts);
             }
             self.parts[at] = cutter.parts(spans, texts, patterns, space, level)?;
         }

@@ -103,10 +103,11 @@ impl Cut {
             Level::Outer => HEX_FROM_OUTSIDE,
             Level::Quoted => HEX_FROM,
         };
-        if word.len() >= hex_from && word.iter().any(u8::is_ascii_digit) {
-            if let Some(kind) = hex_kind(word) {
-                return word.chunks(HEX_MAX).for_each(|digits| self.hex(digits, kind));
-            }
+        if word.len() >= hex_from
+            && word.iter().any(u8::is_ascii_digit)
+            && let Some(kind) = hex_kind(word)
+        {
+            return word.chunks(HEX_MAX).for_each(|digits| self.hex(digits, kind));
         }
         if level == Level::Outer {
             return self.template.extend_from_slice(word);

@@ -147,18 +147,21 @@ impl Cutter<'_> {
         &self.content[span.start as usize..span.end as usize]
     }
 
-    /// Whether texts are mostly ones that come again.
-    pub(crate) fn style(&self, texts: &[Span], learned: &LearnedTexts) -> Style {
+    /// Decides how texts are stored: as a whole if nearly all of them come again, in this frame or
+    /// from an earlier one.
+    pub(crate) fn decide_style(&self, texts: &[Span], learned: &mut LearnedTexts) {
         let mut here = HashSet::new();
         let mut is_known = |span: &&Span| {
             let text = self.text(span);
-            learned.index.find(text).is_some()
-                || learned.index.was_met(text)
-                || !here.insert(XxHash3_64::oneshot(text))
+            let hash = XxHash3_64::oneshot(text);
+            let is_new_here = here.insert(hash);
+            !is_new_here || learned.looked_at.contains(&hash) || learned.index.find(text).is_some()
         };
         let known = texts.iter().filter(|span| is_known(span)).count();
         // If some are not, cutting them saves more than whole texts do.
-        if 8 * known >= 7 * texts.len() { Style::Whole } else { Style::Cut }
+        let is_whole = 8 * known >= 7 * texts.len();
+        learned.style = if is_whole { Style::Whole } else { Style::Cut };
+        learned.looked_at = here;
     }
 
     pub(crate) fn parts(
