@@ -4,7 +4,7 @@
 use crate::bytes::{Budget, Cursor, Damage, Decoded};
 use crate::dictionary::{Column, Dictionary};
 use crate::encode::{DELTA, KEYED, PLAIN};
-use crate::keyed::{Keys, from_deltas, from_differences, from_predicted};
+use crate::keyed::{RowKeys, from_deltas, from_differences, from_predicted};
 use crate::numbers;
 use crate::pattern::PlaceKind;
 use crate::read_texts::Texts;
@@ -96,7 +96,7 @@ impl CodedRows {
         }
         let every: Vec<u32> = (0..self.shapes.len() as u32).collect();
         // Of the shapes, and of the columns that were read.
-        let mut keys = vec![(None, Some(Keys::new(every.len(), &every, &self.shapes)))];
+        let mut keys = vec![(None, Some(RowKeys::new(every.len(), &every, &self.shapes)))];
         for _ in 0..present {
             let at = from.count(dictionary.columns.len())?;
             let column = dictionary.columns.get(at).ok_or(Damage("a column is not known"))?;
@@ -111,7 +111,7 @@ impl CodedRows {
                 let (column_of_key, keys) = key.ok_or(Damage("a key is not there"))?;
                 let keys = keys.get_or_insert_with(|| {
                     let key = &self.columns[column_of_key.unwrap_or(0)];
-                    Keys::new(every.len(), &key.rows, &key.numbers)
+                    RowKeys::new(every.len(), &key.rows, &key.numbers)
                 });
                 match column.kind {
                     PlaceKind::Text => from_predicted(keys, &values.rows, &mut numbers),

@@ -1,4 +1,4 @@
-//! What all frames of a file share: shapes of lines, and templates of texts.
+//! The dictionary, which all frames of a file share: shapes of lines, and templates of texts.
 
 use std::collections::HashMap;
 

@@ -3,7 +3,7 @@
 use std::io;
 
 use crate::bytes::{Damage, put_varint};
-use crate::keyed::{Keys, deltas, differences, predicted};
+use crate::keyed::{RowKeys, deltas, differences, predicted};
 use crate::learn::Learned;
 use crate::numbers;
 use crate::plan::{KeyColumn, KeyPlan, Method, Series};
@@ -50,7 +50,7 @@ impl Encoder {
         let rows = Rows::cut(content, &mut self.learned, looks).map_err(fault)?;
         self.put_rows(out, content, &rows)?;
         let every: Vec<u32> = (0..rows.shapes.len() as u32).collect();
-        let shapes = Keys::new(rows.shapes.len(), &every, &rows.shapes);
+        let shapes = RowKeys::new(rows.shapes.len(), &every, &rows.shapes);
         let present = rows.present();
         if looks {
             let series =
@@ -60,8 +60,8 @@ impl Encoder {
         }
         let order = self.plan.order(&present);
         put_varint(out, order.len() as u64);
-        // Keys that were made already, in the order of the columns.
-        let mut keys: Vec<(u32, Option<Keys>)> = Vec::new();
+        // RowKeys that were made already, in the order of the columns.
+        let mut keys: Vec<(u32, Option<RowKeys>)> = Vec::new();
         for (column, key) in order {
             let values = &rows.columns[column as usize];
             let series = values.series(column);
@@ -71,7 +71,7 @@ impl Encoder {
                 Some(KeyColumn::Shape) => Some((0, &shapes)),
                 Some(KeyColumn::Number(key)) => {
                     let series = rows.columns[key as usize].series(key);
-                    let new = || Keys::new(rows.shapes.len(), series.rows, series.values);
+                    let new = || RowKeys::new(rows.shapes.len(), series.rows, series.values);
                     let found = keys.iter_mut().zip(1..).find(|((column, _), _)| *column == key);
                     found.map(|((_, keys), position)| (position, &*keys.get_or_insert_with(new)))
                 }
@@ -105,7 +105,7 @@ impl Encoder {
         &mut self,
         out: &mut Vec<u8>,
         series: &Series<'_>,
-        key: Option<(usize, &Keys)>,
+        key: Option<(usize, &RowKeys)>,
     ) -> io::Result<()> {
         let (method, simple) = series.simple();
         let keyed = key.map(|(position, keys)| match series.is_text {

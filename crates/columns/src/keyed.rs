@@ -7,12 +7,12 @@ use std::collections::HashMap;
 use crate::numbers::{unzigzag, zigzag};
 
 /// A key for each row, as a small number. 0: the row has none.
-pub(crate) struct Keys {
+pub(crate) struct RowKeys {
     of_row: Vec<u32>,
     count: usize,
 }
 
-impl Keys {
+impl RowKeys {
     /// The keys of all rows from the values that some rows have. The last value of a row counts.
     pub(crate) fn new(rows: usize, value_rows: &[u32], values: &[u64]) -> Self {
         let mut of_row = vec![0; rows];
@@ -35,7 +35,7 @@ impl Keys {
 }
 
 /// Codes as symbols: 0 is the predicted one, others are one higher.
-pub(crate) fn predicted(keys: &Keys, rows: &[u32], codes: &[u64]) -> Vec<u64> {
+pub(crate) fn predicted(keys: &RowKeys, rows: &[u32], codes: &[u64]) -> Vec<u64> {
     let mut last = vec![0; keys.count];
     let symbol = |(row, code): (&u32, &u64)| {
         let last = &mut last[keys.of(*row)];
@@ -49,7 +49,7 @@ pub(crate) fn predicted(keys: &Keys, rows: &[u32], codes: &[u64]) -> Vec<u64> {
 }
 
 /// The codes again. Those without a prediction are `u64::MAX`.
-pub(crate) fn from_predicted(keys: &Keys, rows: &[u32], symbols: &mut [u64]) {
+pub(crate) fn from_predicted(keys: &RowKeys, rows: &[u32], symbols: &mut [u64]) {
     let mut last = vec![0_u64; keys.count];
     for (row, symbol) in rows.iter().zip(symbols) {
         let last = &mut last[keys.of(*row)];
@@ -61,7 +61,7 @@ pub(crate) fn from_predicted(keys: &Keys, rows: &[u32], symbols: &mut [u64]) {
 }
 
 /// Numbers as differences to the last one with the same key.
-pub(crate) fn differences(keys: &Keys, rows: &[u32], values: &[u64]) -> Vec<u64> {
+pub(crate) fn differences(keys: &RowKeys, rows: &[u32], values: &[u64]) -> Vec<u64> {
     let mut last = vec![0; keys.count];
     let difference = |(row, value): (&u32, &u64)| {
         let last = std::mem::replace(&mut last[keys.of(*row)], *value);
@@ -71,7 +71,7 @@ pub(crate) fn differences(keys: &Keys, rows: &[u32], values: &[u64]) -> Vec<u64>
 }
 
 /// The numbers again.
-pub(crate) fn from_differences(keys: &Keys, rows: &[u32], values: &mut [u64]) {
+pub(crate) fn from_differences(keys: &RowKeys, rows: &[u32], values: &mut [u64]) {
     let mut last = vec![0; keys.count];
     for (row, value) in rows.iter().zip(values) {
         let last = &mut last[keys.of(*row)];
@@ -102,7 +102,7 @@ mod tests {
     #[test]
     fn values_are_read_back() {
         let (rows, values) = ([0, 1, 1, 3, 4], [7, 7, 9, 7, 9]);
-        let keys = Keys::new(5, &[0, 1, 2, 4], &[50, 60, 50, 60]);
+        let keys = RowKeys::new(5, &[0, 1, 2, 4], &[50, 60, 50, 60]);
         assert_eq!((keys.count(), &keys.of_row[..]), (3, &[1, 2, 1, 0, 2][..]));
         let mut symbols = predicted(&keys, &rows, &values);
         assert_eq!(symbols, [8, 8, 10, 8, 0]);
@@ -119,7 +119,7 @@ mod tests {
 
     #[test]
     fn a_prediction_that_is_not_there_is_no_code() {
-        let keys = Keys::new(1, &[], &[]);
+        let keys = RowKeys::new(1, &[], &[]);
         let mut symbols = [0];
         from_predicted(&keys, &[0], &mut symbols);
         assert_eq!(symbols, [u64::MAX]);

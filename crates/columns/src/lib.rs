@@ -1,10 +1,11 @@
-//! Zone: outside. A file of JSON lines by columns, a third as long as with zstd alone: the form of a
-//! complete log file in a hub's replica. `docs/specs/columns.md` is the normative text.
+//! Zone: outside. A file of JSON lines by columns, a third as long as with zstd alone: a form for
+//! complete log files.
+//! `docs/specs/columns.md` is the normative text.
 //!
 //! It knows nothing of the record, and is exact for any bytes. A line is cut into its *shape* and
 //! the values of its keys. Values of one key are a *column*, which is stored in the way that needs
-//! least: as numbers, as numbers of *templates* with their literals, or as what follows from another
-//! column. What cannot be cut is stored as it is.
+//! least: as numbers, as numbers of *templates* with their literals, or as what follows from
+//! another column. Everything that cannot be cut is stored as it is.
 //!
 //! Content is cut into frames of [`CONTENT_BYTES`], which are read independently, with the one
 //! dictionary of shapes and templates that is behind them. A frame has a checksum of its content,

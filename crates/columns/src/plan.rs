@@ -1,6 +1,6 @@
 //! Which column follows from which: found by trying, and kept for the next frames.
 
-use crate::keyed::{Keys, deltas, differences, predicted};
+use crate::keyed::{RowKeys, deltas, differences, predicted};
 use crate::numbers::cost;
 
 /// What the values of a column are predicted from.
@@ -30,7 +30,7 @@ pub(crate) struct Series<'a> {
 }
 
 impl Series<'_> {
-    fn keyed_cost(&self, keys: &Keys) -> f32 {
+    fn keyed_cost(&self, keys: &RowKeys) -> f32 {
         match self.is_text {
             true => cost(predicted(keys, self.rows, self.values).iter().copied()),
             false => cost(differences(keys, self.rows, self.values).iter().copied()),
@@ -59,10 +59,10 @@ pub(crate) struct KeyPlan {
 impl KeyPlan {
     /// Tries all columns as keys of all others. The columns that need most come first: they can be
     /// keys of those that follow.
-    pub(crate) fn find(rows: usize, shapes: &Keys, series: &[Series<'_>]) -> Self {
+    pub(crate) fn find(rows: usize, shapes: &RowKeys, series: &[Series<'_>]) -> Self {
         let mut costs: Vec<_> = series.iter().map(|series| (series, series.simple().1)).collect();
         costs.sort_by(|one, two| two.1.total_cmp(&one.1));
-        let mut keys: Vec<(KeyColumn, Keys)> = Vec::new();
+        let mut keys: Vec<(KeyColumn, RowKeys)> = Vec::new();
         let mut plan = Self::default();
         for (series, simple) in costs {
             let (mut best, mut least) = (None, simple - WORTH_BITS);
@@ -76,7 +76,7 @@ impl KeyPlan {
                 }
             }
             plan.columns.push((series.column, best));
-            let of_series = Keys::new(rows, series.rows, series.values);
+            let of_series = RowKeys::new(rows, series.rows, series.values);
             let is_key = of_series.count() > 2
                 && (of_series.count() as f32) < series.values.len() as f32 * KEYS_PART;
             if is_key {
