@@ -22,6 +22,7 @@ pub(crate) fn of_names(names: &[String]) -> Vec<Entry> {
         .iter()
         .filter_map(|entry| FileName::parse(entry))
         .filter_map(|(name, ending)| Some((name, Form::of_ending(ending)?)))
+        .filter(|(_, form)| Form::ALL.contains(form))
         .collect();
     // While a file is being packed both forms exist; the trusted one sorts last.
     entries.sort_by(|a, b| a.0.cmp(&b.0).then(b.1.cmp(&a.1)));

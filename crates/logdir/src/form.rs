@@ -12,12 +12,17 @@ pub enum Form {
     CompressedEncrypted,
     /// Encrypted.
     Encrypted,
+    /// By columns: in the replica of a hub. The recorder does not make it.
+    Columns,
 }
 
 impl Form {
-    /// All of them, in their order.
+    /// Those of the recorder, in their order.
     pub const ALL: [Form; 4] =
         [Form::Plain, Form::Compressed, Form::CompressedEncrypted, Form::Encrypted];
+    /// Those that a reader of a log may find, in their order.
+    pub const READABLE: [Form; 5] =
+        [Form::Plain, Form::Compressed, Form::CompressedEncrypted, Form::Encrypted, Form::Columns];
 
     /// The ending of log files in this form.
     #[must_use]
@@ -27,6 +32,7 @@ impl Form {
             Form::Compressed => "jsonl.zst",
             Form::CompressedEncrypted => "jsonl.zst.age",
             Form::Encrypted => "jsonl.age",
+            Form::Columns => "jsonl.tcol",
         }
     }
 
@@ -38,6 +44,7 @@ impl Form {
             Form::Compressed => ".zst",
             Form::CompressedEncrypted => ".zst.age",
             Form::Encrypted => ".age",
+            Form::Columns => ".tcol",
         }
     }
 
@@ -50,13 +57,14 @@ impl Form {
             Form::Compressed => "jsonl.zst.new",
             Form::CompressedEncrypted => "jsonl.zst.age.new",
             Form::Encrypted => "jsonl.age.new",
+            Form::Columns => "jsonl.tcol.new",
         }
     }
 
     /// The form of a file with this ending; `None`: it has no lines.
     #[must_use]
     pub fn of_ending(ending: &str) -> Option<Form> {
-        Form::ALL.into_iter().find(|form| form.ending() == ending)
+        Form::READABLE.into_iter().find(|form| form.ending() == ending)
     }
 
     /// Whether the recorder cannot read it.
@@ -91,7 +99,7 @@ mod tests {
 
     #[test]
     fn endings_are_read_back_and_no_form_is_undone() {
-        for form in Form::ALL {
+        for form in Form::READABLE {
             assert_eq!(Form::of_ending(form.ending()), Some(form));
             assert_eq!(Form::of_ending(form.new_ending()), None);
             assert_eq!(form.target(false, false), None);

@@ -31,7 +31,7 @@ pub(crate) fn last_seq_in<F: Fs>(
         let packed_seq = match form {
             Form::Plain => None,
             Form::Compressed => Some(compressed::last_seq(fs, &path)?),
-            Form::CompressedEncrypted | Form::Encrypted => {
+            Form::CompressedEncrypted | Form::Encrypted | Form::Columns => {
                 // A file is encrypted only if all its lines are in its sidecar, or if it is not
                 // sealed and followed by a readable file.
                 match seal::sealed_seq(fs, dir, &name.log_file()).map_err(unreadable)? {

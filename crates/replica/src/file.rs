@@ -1,5 +1,5 @@
-//! A log file of the replica in one of its forms: `audit-….jsonl`, or the same bytes in
-//! `audit-….jsonl.zst`.
+//! A log file of the replica in one of its forms: `audit-….jsonl`, or the same bytes by columns in
+//! `audit-….jsonl.tcol`, or compressed in `audit-….jsonl.zst`, as earlier hubs did.
 //!
 //! A running hub replaces one form by the other: it gives the new one its name, and then removes
 //! the old one. So at every moment at least one is there, and both have the same bytes.
@@ -12,27 +12,42 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
+use tacho_columns as columns;
 use tacho_seekable as seekable;
 
-/// Behind the name of a log file: its compressed form.
-pub const ENDING: &str = ".zst";
+/// Behind the name of a log file: the compressed form that a hub makes.
+pub const ENDING: &str = ".tcol";
+/// The form that earlier hubs made.
+pub const FORMER_ENDING: &str = ".zst";
+/// All compressed forms, in the order in which readers look for them.
+pub const ENDINGS: [&str; 2] = [ENDING, FORMER_ENDING];
 
 /// Links are not followed, and a FIFO is not waited for.
 const FLAGS: i32 = libc::O_NOFOLLOW | libc::O_NONBLOCK;
 
-/// The compressed form of the log file at a path.
+/// The compressed form of the log file at a path, as a hub makes it.
 #[must_use]
 pub fn compressed_path(path: &Path) -> PathBuf {
+    with_ending(path, ENDING)
+}
+
+/// All compressed forms that the log file at a path may have.
+#[must_use]
+pub fn compressed_paths(path: &Path) -> [PathBuf; 2] {
+    ENDINGS.map(|ending| with_ending(path, ending))
+}
+
+fn with_ending(path: &Path, ending: &str) -> PathBuf {
     let mut name = OsString::from(path);
-    name.push(ENDING);
+    name.push(ending);
     name.into()
 }
 
-/// Calls `open` with the path of a form, and whether it is the compressed one, until one is there.
+/// Calls `open` with the path of a form, and whether it is a compressed one, until one is there.
 fn either<T>(path: &Path, mut open: impl FnMut(&Path, bool) -> io::Result<T>) -> io::Result<T> {
-    let compressed = compressed_path(path);
+    let [columns, former] = compressed_paths(path);
     // The plain one again: it may have replaced the compressed one meanwhile.
-    for (path, is_compressed) in [(path, false), (&compressed, true)] {
+    for (path, is_compressed) in [(path, false), (&columns, true), (&former, true)] {
         match open(path, is_compressed) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             result => return result,
@@ -41,11 +56,68 @@ fn either<T>(path: &Path, mut open: impl FnMut(&Path, bool) -> io::Result<T>) ->
     open(path, false)
 }
 
-/// Opens a compressed form. Links are not followed, and a FIFO is not waited for.
+/// A compressed form of a log file.
+#[derive(Debug)]
+pub enum Compressed {
+    /// By columns.
+    Columns(columns::ColumnsReader),
+    /// In zstd's seekable format.
+    Zstd(seekable::Reader),
+}
+
+impl Compressed {
+    /// Opens the compressed form at a path, whose name says which one it is. Links are not
+    /// followed, and a FIFO is not waited for.
+    ///
+    /// # Errors
+    /// There is none, it cannot be read, or it is damaged (kind `InvalidData`).
+    pub fn open(path: &Path) -> io::Result<Self> {
+        let file = open_compressed(path)?;
+        match is_columns(path) {
+            true => columns::ColumnsReader::open(file).map(Self::Columns),
+            false => seekable::Reader::open(file).map(Self::Zstd),
+        }
+    }
+
+    /// The file.
+    #[must_use]
+    pub fn file(&self) -> &File {
+        match self {
+            Self::Columns(reader) => reader.file(),
+            Self::Zstd(reader) => reader.file(),
+        }
+    }
+
+    fn length_now(&self) -> io::Result<u64> {
+        match self {
+            Self::Columns(reader) => reader.length_now(),
+            Self::Zstd(reader) => reader.length_now(),
+        }
+    }
+
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        match self {
+            Self::Columns(reader) => reader.read_at(buffer, offset),
+            Self::Zstd(reader) => reader.read_at(buffer, offset),
+        }
+    }
+}
+
+fn is_columns(path: &Path) -> bool {
+    path.as_os_str().as_encoded_bytes().ends_with(ENDING.as_bytes())
+}
+
+/// Bytes of the log file whose compressed form is at a path, from its table alone.
 ///
 /// # Errors
-/// There is none, or it cannot be opened. A link is damage (kind `InvalidData`).
-pub fn open_compressed(path: &Path) -> io::Result<File> {
+/// There is none, it cannot be read, or it is damaged (kind `InvalidData`).
+pub fn compressed_length(path: &Path) -> io::Result<u64> {
+    let file = open_compressed(path)?;
+    if is_columns(path) { columns::length(&file) } else { seekable::length(&file) }
+}
+
+/// Opens a compressed form. Links are not followed, and a FIFO is not waited for.
+fn open_compressed(path: &Path) -> io::Result<File> {
     match OpenOptions::new().read(true).custom_flags(FLAGS).open(path) {
         Err(error) if error.raw_os_error() == Some(libc::ELOOP) => {
             Err(io::Error::new(io::ErrorKind::InvalidData, "a link instead of a file"))
@@ -69,7 +141,7 @@ pub fn stored(path: &Path) -> io::Result<Metadata> {
 pub fn length(path: &Path) -> io::Result<u64> {
     either(path, |path, is_compressed| match is_compressed {
         false => path.symlink_metadata().map(|file| file.len()),
-        true => seekable::length(&open_compressed(path)?),
+        true => compressed_length(path),
     })
 }
 
@@ -96,7 +168,7 @@ pub enum ReplicaFile {
     /// As it has landed.
     Plain(File),
     /// Compressed.
-    Compressed(seekable::Reader),
+    Compressed(Compressed),
 }
 
 impl ReplicaFile {
@@ -117,7 +189,7 @@ impl ReplicaFile {
             if !is_compressed {
                 return plain.clone().custom_flags(FLAGS).open(path).map(Self::Plain);
             }
-            seekable::Reader::open(open_compressed(path)?).map(Self::Compressed)
+            Compressed::open(path).map(Self::Compressed)
         })
     }
 
@@ -216,9 +288,22 @@ mod tests {
     use super::*;
 
     fn compressed(path: &Path, content: &[u8]) {
-        let mut writer = seekable::Writer::new(File::create(path).unwrap(), 1).unwrap();
-        content.chunks(seekable::CONTENT_BYTES).for_each(|part| writer.part(part).unwrap());
+        let mut writer = columns::Writer::new(File::create(path).unwrap()).unwrap();
+        content.chunks(columns::CONTENT_BYTES).for_each(|part| writer.part(part).unwrap());
         writer.finish().unwrap();
+    }
+
+    #[test]
+    fn the_form_of_earlier_hubs_is_read() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("audit-1.jsonl");
+        let [_, former] = compressed_paths(&path);
+        let mut writer = seekable::Writer::new(File::create(&former).unwrap(), 1).unwrap();
+        writer.part(b"one\n").unwrap();
+        writer.finish().unwrap();
+        assert_eq!((text(&path), length(&path).unwrap()), ("one\n".to_owned(), 4));
+        compressed(&compressed_path(&path), b"one\ntwo\n");
+        assert_eq!((text(&path), length(&path).unwrap()), ("one\ntwo\n".to_owned(), 8));
     }
 
     fn text(path: &Path) -> String {

@@ -8,8 +8,10 @@
 
 pub mod file;
 
+pub use tacho_columns as columns;
 pub use tacho_seekable as seekable;
 
 pub use file::{
-    ENDING, Reader, ReplicaFile, compressed_path, length, names, open_compressed, stored,
+    Compressed, ENDING, ENDINGS, FORMER_ENDING, Reader, ReplicaFile, compressed_length,
+    compressed_path, compressed_paths, length, names, stored,
 };

@@ -127,7 +127,7 @@ fn is_damaged(error: &io::Error) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use tacho_replica::{compressed_path, seekable};
+    use tacho_replica::{compressed_paths, seekable};
 
     use super::*;
 
@@ -174,7 +174,8 @@ mod tests {
         let mut packed = writer.finish().unwrap();
         let middle = packed.len() / 2;
         packed[middle] ^= 1;
-        std::fs::write(compressed_path(&path), packed).unwrap();
+        let [_, former] = compressed_paths(&path);
+        std::fs::write(former, packed).unwrap();
         let file = ReplicaFile::open(&path).unwrap();
         let durable = text.len() as u64;
         let lines = read_lines(&file, 0, durable, durable).unwrap();
@@ -216,7 +217,7 @@ mod tests {
         text.chunks(seekable::CONTENT_BYTES).for_each(|part| writer.part(part).unwrap());
         let mut packed = writer.finish().unwrap();
         let middle = packed.len() / 2;
-        let first = compressed_path(&dir.path().join("1/log"));
+        let [_, first] = compressed_paths(&dir.path().join("1/log"));
         let path = dir.path().join("2/log");
         let has = |offset: u64| {
             let same = Predecessors::of(&path, 2)?.same(&line, offset)?;

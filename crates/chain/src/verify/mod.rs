@@ -72,7 +72,7 @@ impl Locked {
 }
 
 /// The endings of log files. If a log file has several forms, readers take the first.
-const LOG_ENDINGS: [&str; 4] = ["jsonl", "jsonl.zst", "jsonl.zst.age", "jsonl.age"];
+const LOG_ENDINGS: [&str; 5] = ["jsonl", "jsonl.zst", "jsonl.zst.age", "jsonl.age", "jsonl.tcol"];
 
 /// The options of a verification.
 #[derive(Clone, Debug, Default)]

@@ -7,7 +7,7 @@ use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use tacho_chain::HUB_REMOVED_FILE;
-use tacho_replica::ENDING;
+use tacho_replica::ENDINGS;
 
 use super::Copied;
 use crate::data::{DataError, make_directory};
@@ -56,12 +56,16 @@ fn names(directory: &Path) -> Result<Vec<String>, DataError> {
     Ok(names)
 }
 
-/// The other form of a log file.
-fn other_form(name: &str) -> Option<String> {
-    match name.strip_suffix(ENDING) {
-        Some(plain) => Some(plain.to_owned()),
-        None => name.ends_with(LINES_ENDING).then(|| format!("{name}{ENDING}")),
-    }
+/// The other forms of a log file.
+fn other_forms(name: &str) -> impl Iterator<Item = String> {
+    let endings = [""].into_iter().chain(ENDINGS);
+    let stem = endings.clone().filter_map(|ending| {
+        let stem = name.strip_suffix(ending)?;
+        stem.ends_with(LINES_ENDING).then_some(stem)
+    });
+    let stem = stem.last();
+    let forms = endings.filter_map(move |ending| Some(format!("{}{ending}", stem?)));
+    forms.filter(move |form| *form != name)
 }
 
 /// Bytes of all files of a directory and of those in it. A file with several names counts once for
@@ -115,7 +119,7 @@ impl<'p> Copier<'p> {
                 continue;
             }
             // The hub may have compressed it.
-            if let Some(other) = other_form(name).filter(|other| !names.contains(other)) {
+            for other in other_forms(name).filter(|other| !names.contains(other)) {
                 self.entry(&from.join(&other), &to.join(&other))?;
             }
         }
@@ -193,6 +197,8 @@ fn create(path: &Path, mode: u32) -> Result<File, DataError> {
 
 #[cfg(test)]
 mod tests {
+    use tacho_replica::ENDING;
+
     use super::*;
 
     #[test]

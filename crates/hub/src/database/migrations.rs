@@ -131,6 +131,7 @@ pub const MIGRATIONS: &[&str] = &[
     ) STRICT, WITHOUT ROWID;
 ",
     "-- No table: log files of the replica may be compressed, which earlier releases do not read.",
+    "-- No table: log files of the replica may be by columns, which earlier releases do not read.",
 ];
 
 /// Brings the tables up to date. Two processes may do it at the same time.

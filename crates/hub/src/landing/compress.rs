@@ -5,6 +5,7 @@
 //! removed when that name is on the disk. So a crash leaves the plain file, both, or the compressed
 //! one, and a start completes what is between. Requests of the origin wait only while names change.
 
+use std::cmp::Reverse;
 use std::fs::{File, Metadata};
 use std::io::{self, Read as _};
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
@@ -12,12 +13,12 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{Advice, fadvise};
 use sha2::{Digest as _, Sha256};
-use tacho_replica::seekable::{CONTENT_BYTES, LENGTH_MAX, Reader, Writer};
-use tacho_replica::{ENDING, ReplicaFile, compressed_path, open_compressed};
+use tacho_replica::columns::{CONTENT_BYTES, LENGTH_MAX, Writer};
+use tacho_replica::{Compressed, ENDING, ReplicaFile, compressed_path, compressed_paths};
 use tacho_ship::protocol::{FileName, Origin, Stem};
 
 use super::Landing;
-use super::names::{generations, names_in, remove_if_there, remove_or_say};
+use super::names::{compressed_file, generations, names_in, remove_if_there, remove_or_say};
 use super::replica::{Replica, options};
 use super::space::{free_bytes, sync_directory};
 use crate::say::say;
@@ -25,7 +26,6 @@ use crate::say::say;
 /// Begins the names of compressed files that are not complete. Unlike other unfinished files they
 /// are made while requests of the origin continue, so no listing removes them.
 const COMPRESSING: &str = ".compressing-";
-const LEVEL: i32 = 1;
 /// Space for the table and for names.
 const SLACK_BYTES: u64 = 1 << 20;
 
@@ -89,7 +89,7 @@ impl PlainFile {
         // A file that is there may have links in former generations: it is not written to.
         remove_if_there(&self.unfinished())?;
         let target = options().create_new(true).open(self.unfinished())?;
-        let mut writer = Writer::new(&target, LEVEL)?;
+        let mut writer = Writer::new(&target)?;
         let (mut hasher, mut offset) = (Sha256::new(), 0);
         let mut buffer = vec![0; CONTENT_BYTES];
         while offset < self.length {
@@ -111,10 +111,10 @@ impl PlainFile {
     /// Reads the compressed form back, from the disk as far as the system can forget what it has in
     /// memory. `false`: a step was not permitted.
     fn check(&self, wanted: [u8; 32], go_on: GoOn<'_>) -> io::Result<bool> {
-        let file = open_compressed(&self.unfinished())?;
+        let file = Compressed::open(&self.unfinished())?;
         // Advice: where it is not followed, memory is read.
-        let _ = fadvise(&file, 0, None, Advice::DontNeed);
-        let reader = Reader::open(file)?;
+        let _ = fadvise(file.file(), 0, None, Advice::DontNeed);
+        let reader = ReplicaFile::Compressed(file);
         let (mut hasher, mut offset) = (Sha256::new(), 0);
         let mut buffer = vec![0; CONTENT_BYTES];
         loop {
@@ -214,19 +214,20 @@ impl Replica {
         if length == 0 {
             return Ok(Err(Outcome::Changed));
         }
-        match relation(&path, &file)? {
-            None | Some(Relation::Longer) if length <= LENGTH_MAX => {
-                Ok(Ok(PlainFile { generation, is_final, directory, name, file, opened, length }))
+        for compressed in compressed_paths(&path) {
+            match relation(&compressed, &file)? {
+                None | Some(Relation::Longer) if length <= LENGTH_MAX => {}
+                Some(Relation::Same) => {
+                    self.close(&name);
+                    std::fs::remove_file(&path)?;
+                    sync_parent(&path)?;
+                    return Ok(Err(Outcome::Changed));
+                }
+                // If there are two forms, both are evidence.
+                _ => return Ok(Err(Outcome::StaysPlain)),
             }
-            Some(Relation::Same) => {
-                self.close(&name);
-                std::fs::remove_file(&path)?;
-                sync_parent(&path)?;
-                Ok(Err(Outcome::Changed))
-            }
-            // If there are two forms, both are evidence.
-            _ => Ok(Err(Outcome::StaysPlain)),
         }
+        Ok(Ok(PlainFile { generation, is_final, directory, name, file, opened, length }))
     }
 
     /// Whether the current generation has this plain file.
@@ -282,6 +283,9 @@ impl Replica {
             if !go_on(Step::Unlink) {
                 return Ok(Outcome::Stopped);
             }
+            // What an earlier hub has compressed is the beginning of the file, or damaged.
+            let [_, former] = compressed_paths(path);
+            remove_if_there(&former)?;
             std::fs::remove_file(path)?;
             sync_parent(path)?;
         }
@@ -297,13 +301,15 @@ fn sync_parent(path: &Path) -> io::Result<()> {
 pub(super) fn complete(root: &Path) -> io::Result<()> {
     for generation in generations(root)? {
         let directory = root.join(generation.to_string());
-        for name in names_in(&directory)? {
+        let mut names = names_in(&directory)?;
+        // What earlier hubs have compressed comes first: while the plain file is there, it shows
+        // whether it is still needed.
+        names.sort_by_key(|name| Reverse(compressed_file(name).map(|(_, rank)| rank)));
+        for name in names {
             if name.starts_with(COMPRESSING) {
                 std::fs::remove_file(directory.join(name))?;
-            } else if let Some(plain) = name.strip_suffix(ENDING)
-                && matches!(plain.parse(), Ok(FileName::Lines(_)))
-            {
-                complete_file(&directory.join(plain))?;
+            } else if let Some((file, _)) = compressed_file(&name) {
+                complete_file(&directory.join(file.to_string()), &directory.join(name))?;
             }
         }
     }
@@ -311,13 +317,12 @@ pub(super) fn complete(root: &Path) -> io::Result<()> {
 }
 
 /// Removes one of two forms. If they contradict each other, both are evidence.
-fn complete_file(path: &Path) -> io::Result<()> {
+fn complete_file(path: &Path, compressed: &Path) -> io::Result<()> {
     let plain = match options().open(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         plain => plain?,
     };
-    let compressed = compressed_path(path);
-    match relation(path, &plain)? {
+    match relation(compressed, &plain)? {
         None => {
             let text = "it is damaged; the plain file beside it is used";
             say(&format!("{}: {text}", compressed.display()));
@@ -325,7 +330,7 @@ fn complete_file(path: &Path) -> io::Result<()> {
         // Whatever stays, readers find the same bytes.
         Some(Relation::Same) => remove_or_say(path, "its compressed form has the same bytes"),
         Some(Relation::Shorter) => remove_or_say(path, "its compressed form has more bytes"),
-        Some(Relation::Longer) => remove_or_say(&compressed, "the plain file has more bytes"),
+        Some(Relation::Longer) => remove_or_say(compressed, "the plain file has more bytes"),
         Some(Relation::Other) => {
             let text = "it has other bytes than the plain file, which is used; both are kept";
             say(&format!("{}: {text}", compressed.display()));
@@ -347,11 +352,11 @@ enum Relation {
     Other,
 }
 
-/// Compares the two forms of a log file. None: the compressed one is not there, or is damaged.
-fn relation(path: &Path, plain: &File) -> io::Result<Option<Relation>> {
+/// Compares a log file with a compressed form. None: that is not there, or is damaged.
+fn relation(compressed: &Path, plain: &File) -> io::Result<Option<Relation>> {
     let plain = ReplicaFile::Plain(plain.try_clone()?);
-    let compare = |file: File| {
-        let compressed = ReplicaFile::Compressed(Reader::open(file)?);
+    let compare = |compressed: Compressed| {
+        let compressed = ReplicaFile::Compressed(compressed);
         let [plain_bytes, compressed_bytes] = [plain.length()?, compressed.length()?];
         let common = common(&plain, &compressed)?;
         Ok(match (common == plain_bytes, common == compressed_bytes) {
@@ -361,7 +366,7 @@ fn relation(path: &Path, plain: &File) -> io::Result<Option<Relation>> {
             (false, false) => Relation::Other,
         })
     };
-    match open_compressed(&compressed_path(path)).and_then(compare) {
+    match Compressed::open(compressed).and_then(compare) {
         Err(error)
             if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::InvalidData) =>
         {

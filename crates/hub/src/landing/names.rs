@@ -5,7 +5,7 @@ use std::collections::btree_map::Entry;
 use std::io;
 use std::path::Path;
 
-use tacho_replica::{ENDING, compressed_path, open_compressed, seekable};
+use tacho_replica::{ENDINGS, compressed_paths};
 use tacho_ship::protocol::FileName;
 
 use crate::say::say;
@@ -48,13 +48,12 @@ pub fn files(directory: &Path) -> io::Result<BTreeMap<FileName, u64>> {
             if metadata.is_file() {
                 files.insert(file, metadata.len());
             }
-        } else if let Some(Ok(file @ FileName::Lines(_))) =
-            name.strip_suffix(ENDING).map(str::parse)
-        {
-            compressed.push((file, name));
+        } else if let Some((file, rank)) = compressed_file(&name) {
+            compressed.push((rank, file, name));
         }
     }
-    for (file, name) in compressed {
+    compressed.sort_by_key(|(rank, ..)| *rank);
+    for (_, file, name) in compressed {
         // Both forms are there after a crash, or if they contradict each other: readers take the
         // plain one.
         if let Entry::Vacant(entry) = files.entry(file) {
@@ -64,10 +63,18 @@ pub fn files(directory: &Path) -> io::Result<BTreeMap<FileName, u64>> {
     Ok(files)
 }
 
+/// The log file that a name is a compressed form of, and which one.
+pub(super) fn compressed_file(name: &str) -> Option<(FileName, usize)> {
+    let plain = |(rank, ending): (usize, &&str)| Some((name.strip_suffix(*ending)?, rank));
+    let (plain, rank) = ENDINGS.iter().enumerate().find_map(plain)?;
+    let file = plain.parse().ok().filter(|file| matches!(file, FileName::Lines(_)))?;
+    Some((file, rank))
+}
+
 /// A damaged file has no bytes: the verification reports the log file as missing, and a shipper
 /// that still has it sends it again.
 fn compressed_length(path: &Path) -> io::Result<u64> {
-    match open_compressed(path).and_then(|file| seekable::length(&file)) {
+    match tacho_replica::compressed_length(path) {
         Err(error) if error.kind() == io::ErrorKind::InvalidData => Ok(0),
         length => length,
     }
@@ -76,22 +83,27 @@ fn compressed_length(path: &Path) -> io::Result<u64> {
 /// Gives another directory a link to a file, in the form in which it is there.
 pub fn link(from: &Path, to: &Path, name: &FileName) -> io::Result<()> {
     let [from, to] = [from, to].map(|directory| directory.join(name.to_string()));
-    match std::fs::hard_link(&from, &to) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            std::fs::hard_link(compressed_path(&from), compressed_path(&to))
+    let mut linked = std::fs::hard_link(&from, &to);
+    for (from, to) in compressed_paths(&from).iter().zip(compressed_paths(&to)) {
+        match linked {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                linked = std::fs::hard_link(from, to);
+            }
+            _ => break,
         }
-        linked => linked,
     }
+    linked
 }
 
 /// Removes a file in all of its forms.
 pub fn remove(directory: &Path, name: &FileName) -> io::Result<()> {
     let path = directory.join(name.to_string());
-    let [plain, compressed] = [&path, &compressed_path(&path)].map(|path| {
+    let [columns, former] = &compressed_paths(&path);
+    let removed = [&path, columns, former].map(|path| {
         let text = |error| format!("cannot remove {}: {error}", path.display());
         remove_if_there(path).map_err(|error| io::Error::new(error.kind(), text(error)))
     });
-    plain.and(compressed)
+    removed.into_iter().collect()
 }
 
 /// Removes a file that may not be there.
@@ -123,6 +135,8 @@ pub(super) fn names_in(directory: &Path) -> io::Result<Vec<String>> {
 mod tests {
     use std::fs::File;
 
+    use tacho_replica::{columns, compressed_path};
+
     use super::*;
 
     const NAME: &str = "audit-20261121T100000Z-000001.jsonl";
@@ -135,7 +149,7 @@ mod tests {
         let length = || files(directory.path()).unwrap().get(&name).copied();
         assert_eq!(length(), None);
         let file = File::create(compressed_path(&path)).unwrap();
-        let mut writer = seekable::Writer::new(&file, 1).unwrap();
+        let mut writer = columns::Writer::new(&file).unwrap();
         writer.part(b"one\ntwo\n").unwrap();
         writer.finish().unwrap();
         assert_eq!(length(), Some(8));

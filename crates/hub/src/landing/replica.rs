@@ -7,7 +7,7 @@ use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::OFlags;
-use tacho_replica::{ReplicaFile, compressed_path};
+use tacho_replica::{ReplicaFile, compressed_paths};
 use tacho_ship::protocol::{
     Before, FileName, FileState, Hints, Origin, OriginState, Stored, VERSION,
 };
@@ -410,7 +410,9 @@ impl Replica {
         self.is_unsynced = true;
         self.sync_name()?;
         // Both have the same bytes until then.
-        remove_if_there(&compressed_path(&path))?;
+        for compressed in compressed_paths(&path) {
+            remove_if_there(&compressed)?;
+        }
         sync_directory(&self.path())?;
         Ok(())
     }
@@ -432,7 +434,7 @@ impl Replica {
         } else {
             let path = self.path().join(name.to_string());
             let file = ReplicaFile::open_with(&path, &options())?;
-            // A compressed file keeps 1 MiB of its content, and nothing is appended to it.
+            // A compressed file keeps some MiB of its content, and nothing is appended to it.
             self.handles.retain(|(_, other)| other.plain().is_some());
             if self.handles.len() >= HANDLES_MAX {
                 self.handles.remove(0);

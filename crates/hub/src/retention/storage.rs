@@ -334,7 +334,7 @@ fn first_us(path: &Path) -> Option<i64> {
 
 #[cfg(test)]
 mod tests {
-    use tacho_replica::{compressed_path, seekable};
+    use tacho_replica::{columns, compressed_path};
 
     use super::*;
 
@@ -356,11 +356,12 @@ mod tests {
         };
         let plain = Size { chain: 30, plain: 1000, ..Size::default() };
         assert_eq!(of(), plain);
-        let mut writer = seekable::Writer::new(Vec::new(), 1).unwrap();
+        let mut writer = columns::Writer::new(Vec::new()).unwrap();
         writer.part(&[b'x'; 1000]).unwrap();
         let packed = writer.finish().unwrap();
         std::fs::write(compressed_path(&lines), &packed).unwrap();
-        std::fs::hard_link(compressed_path(&lines), two.join(format!("{stem}.jsonl.zst"))).unwrap();
+        std::fs::hard_link(compressed_path(&lines), two.join(format!("{stem}.jsonl.tcol")))
+            .unwrap();
         std::fs::remove_file(&lines).unwrap();
         let bytes = packed.len() as u64;
         let size = Size { chain: 30, plain: 0, compressed: bytes, lines: 1000 };

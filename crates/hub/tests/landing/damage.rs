@@ -77,7 +77,7 @@ async fn a_damaged_file_keeps_no_hub_from_starting() {
     let good = std::fs::read(&path).unwrap();
     let mut changed = good.clone();
     // In the last frame, which has the newest line.
-    changed[good.len() - 100] ^= 1;
+    changed[good.len() - 2000] ^= 1;
     let fork = json!({"after": 1, "reason": "different", "file": lines(TWO), "offset": 4});
     let bench = bench.restarted_after(|| std::fs::write(&path, &changed).unwrap());
     assert_eq!(bench.fork(&fork).await.0, 201);

@@ -177,7 +177,7 @@ fn a_damaged_file_is_reported() {
     let path = compressed_path(&replica.join(crate::recorder::log(1)));
     let mut bytes = std::fs::read(&path).unwrap();
     let middle = bytes.len() / 2;
-    bytes[middle] ^= 1;
+    bytes[middle] ^= 0xFF;
     std::fs::write(&path, bytes).unwrap();
     hub.spawn(&["--retention-days", "0"]);
     wait(|| match alerts(&hub, &auditor) {
@@ -213,7 +213,7 @@ fn an_index_is_built_again_beside_a_damaged_file() {
     let good = std::fs::read(&path).unwrap();
     let mut bytes = good.clone();
     let middle = bytes.len() / 2;
-    bytes[middle] ^= 1;
+    bytes[middle] ^= 0xFF;
     std::fs::write(&path, bytes).unwrap();
     let output = hub.command("reindex", &[]);
     let said = String::from_utf8_lossy(&output.stderr).into_owned();

@@ -154,6 +154,8 @@ pub fn form_of(path: &Path) -> Form {
         Form::Encrypted
     } else if name.ends_with(".zst") {
         Form::Compressed
+    } else if name.ends_with(Form::Columns.suffix()) {
+        Form::Columns
     } else {
         Form::Plain
     }
@@ -178,12 +180,23 @@ pub fn unpack<'a>(
     Ok(Box::new(decoder))
 }
 
+/// The lines in a file of that form, also of one that cannot be read as a stream.
+///
+/// # Errors
+/// As [`unpack`].
+pub fn unpack_file(file: File, form: Form, identities: &Identities) -> io::Result<Box<dyn Read>> {
+    match form {
+        Form::Columns => Ok(Box::new(tacho_columns::ColumnsReader::open(file)?.into_read())),
+        form => unpack(file, form, identities),
+    }
+}
+
 /// Opens a file of lines, unpacked according to its name.
 ///
 /// # Errors
 /// As [`unpack`], or the file cannot be opened.
 pub fn open(path: &Path, identities: &Identities) -> io::Result<Box<dyn BufRead>> {
-    let source = unpack(File::open(path)?, form_of(path), identities)?;
+    let source = unpack_file(File::open(path)?, form_of(path), identities)?;
     Ok(Box::new(BufReader::with_capacity(BUFFER_BYTES, source)))
 }
 
@@ -326,7 +339,7 @@ fn forms_from(path: &Path) -> Vec<PathBuf> {
     let text = path.as_os_str().to_string_lossy();
     let Some(stem) = text.strip_suffix(form.ending()) else { return vec![path.to_owned()] };
     // In the order in which a file can change its form.
-    let later = Form::ALL.into_iter().filter(|later| *later >= form);
+    let later = Form::READABLE.into_iter().filter(|later| *later >= form);
     later.map(|later| PathBuf::from(format!("{stem}{}", later.ending()))).collect()
 }
 
@@ -342,8 +355,14 @@ pub struct Lines {
 impl Lines {
     pub(super) fn of(file: File, form: Form, access: &Access) -> io::Result<Lines> {
         let taken = Rc::new(Cell::new(0));
-        let counted = Counted { file, taken: Rc::clone(&taken) };
-        let source = unpack(counted, form, &access.identities)?;
+        let source = match form {
+            // It is read by frames, which have no order.
+            Form::Columns => unpack_file(file, form, &access.identities)?,
+            form => {
+                let counted = Counted { file, taken: Rc::clone(&taken) };
+                unpack(counted, form, &access.identities)?
+            }
+        };
         let source = BufReader::with_capacity(BUFFER_BYTES, source);
         let line_bytes_max = access.line_bytes_max;
         Ok(Lines { source, taken, offset: 0, line: Vec::new(), line_bytes_max })
@@ -416,6 +435,29 @@ mod tests {
         // Forms are never undone: a plain file beside it is not its content.
         assert_eq!(forms_from(Path::new("x.jsonl.age")), [Path::new("x.jsonl.age")]);
         assert_eq!(forms_from(Path::new("saved.txt")), [Path::new("saved.txt")]);
+    }
+
+    #[test]
+    fn a_file_of_a_hub_is_read() {
+        let directory = tempfile::tempdir().unwrap();
+        let at = |ending: &str| directory.path().join(format!("audit-1.{ending}"));
+        let text = b"{\"v\":1}\n{\"v\":2}\n";
+        crate::read::test_sink::columns(&at("jsonl.tcol"), text);
+        // The hub has stored it since the listing.
+        let access = Access::default();
+        let (path, file) = open_form(&at("jsonl"), Links::Refuse).unwrap();
+        assert_eq!(form_of(&path), Form::Columns);
+        let mut lines = Lines::of(file, Form::Columns, &access).unwrap();
+        let expected = Placed { offset: 0, bytes: &text[..7], is_too_long: false };
+        assert_eq!(lines.next_line().unwrap(), Some(expected));
+        let mut read = Vec::new();
+        let mut source = read_log(&at("jsonl"), Links::Refuse, &access).unwrap();
+        source.read_to_end(&mut read).unwrap();
+        assert_eq!(read, text);
+        open(&at("jsonl.tcol"), &access.identities).unwrap();
+        std::fs::write(at("jsonl.tcol"), "junk").unwrap();
+        let error = read_log(&at("jsonl"), Links::Refuse, &access).err().unwrap();
+        assert_eq!(error.kind(), io::ErrorKind::InvalidData);
     }
 
     /// The crate would read all of it, and again after each line.

@@ -1,5 +1,5 @@
-//! Files that are read at any offset of their content: plain ones, and compressed ones that the
-//! recorder has made, which are in zstd's seekable format.
+//! Files that are read at any offset of their content: plain ones, compressed ones that the recorder
+//! has made, which are in zstd's seekable format, and those of a hub by columns.
 
 use std::fs::File;
 use std::io;
@@ -38,6 +38,8 @@ pub enum Direct {
     Plain(File),
     /// Compressed.
     Compressed(Reader),
+    /// By columns.
+    Columns(tacho_columns::ColumnsReader),
 }
 
 impl Direct {
@@ -54,6 +56,8 @@ impl Direct {
                 Err(error) if error.kind() == io::ErrorKind::InvalidData => Ok(None),
                 Err(error) => Err(error),
             },
+            Form::Columns => tacho_columns::ColumnsReader::open(file.try_clone()?)
+                .map(|it| Some(Self::Columns(it))),
             Form::Encrypted | Form::CompressedEncrypted => Ok(None),
         }
     }
@@ -66,6 +70,7 @@ impl Direct {
         match self {
             Self::Plain(file) => Ok(file.metadata()?.len()),
             Self::Compressed(reader) => Ok(reader.length()),
+            Self::Columns(reader) => Ok(reader.length()),
         }
     }
 }
@@ -74,27 +79,37 @@ impl ReadAt for Direct {
     fn fill_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
         match self {
             Self::Plain(file) => file.fill_at(buffer, offset),
-            Self::Compressed(reader) => {
-                let mut done = 0;
-                while done < buffer.len() {
-                    match reader.read_at(&mut buffer[done..], offset + done as u64)? {
-                        0 => return Err(io::ErrorKind::UnexpectedEof.into()),
-                        count => done += count,
-                    }
-                }
-                Ok(())
-            }
+            Self::Compressed(reader) => fill(buffer, offset, |to, at| reader.read_at(to, at)),
+            Self::Columns(reader) => fill(buffer, offset, |to, at| reader.read_at(to, at)),
         }
     }
+}
+
+/// Fills a buffer from a reader that may give less.
+fn fill(
+    buffer: &mut [u8],
+    offset: u64,
+    read_at: impl Fn(&mut [u8], u64) -> io::Result<usize>,
+) -> io::Result<()> {
+    let mut done = 0;
+    while done < buffer.len() {
+        match read_at(&mut buffer[done..], offset + done as u64)? {
+            0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+            count => done += count,
+        }
+    }
+    Ok(())
 }
 
 /// How many bytes are read of a log file that is read to its end: those of its content if it can be
 /// read at any offset, otherwise those that are stored.
 pub fn bytes(log: &LogFile) -> u64 {
     let stored = || std::fs::metadata(&log.path).map_or(0, |metadata| metadata.len());
-    if log.form != Form::Compressed {
-        return stored();
-    }
-    let length = log.links().open(&log.path).and_then(|file| tacho_seekable::length(&file));
+    let open = || log.links().open(&log.path);
+    let length = match log.form {
+        Form::Compressed => open().and_then(|file| tacho_seekable::length(&file)),
+        Form::Columns => open().and_then(|file| tacho_columns::length(&file)),
+        _ => return stored(),
+    };
     length.unwrap_or_else(|_| stored())
 }

@@ -71,7 +71,7 @@ impl Directory for RealDirectory {
     fn open(&self, name: &str) -> io::Result<Box<dyn Read + '_>> {
         let path = self.path.join(name);
         let file = content::open_in_log(&path)?;
-        content::unpack(file, content::form_of(&path), &self.identities)
+        content::unpack_file(file, content::form_of(&path), &self.identities)
     }
 
     fn look_again(&self, looks: u32) -> bool {

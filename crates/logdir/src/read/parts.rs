@@ -89,7 +89,7 @@ mod tests {
     use super::super::content::Access;
     use super::super::newest::open_newest;
     use super::super::scan::Scan;
-    use super::super::test_sink::{Kept, compress};
+    use super::super::test_sink::{Kept, columns, compress};
     use super::*;
     use crate::form::Form;
 
@@ -117,6 +117,7 @@ mod tests {
             let path = directory.join(name);
             match form {
                 Form::Compressed => compress(&path, text.as_bytes()),
+                Form::Columns => columns(&path, text.as_bytes()),
                 _ => std::fs::write(path, text).unwrap(),
             }
         }
@@ -140,7 +141,7 @@ mod tests {
 
     #[test]
     fn only_the_parts_that_can_answer_are_read() {
-        for form in [Form::Plain, Form::Compressed] {
+        for form in [Form::Plain, Form::Compressed, Form::Columns] {
             only_these_parts_are_read(form);
         }
     }

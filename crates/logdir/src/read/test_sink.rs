@@ -14,6 +14,14 @@ pub(super) fn compress(path: &Path, content: &[u8]) {
     stream.finish().unwrap();
 }
 
+/// Writes a file as a hub stores it.
+pub(super) fn columns(path: &Path, content: &[u8]) {
+    let mut writer = tacho_columns::Writer::new(File::create(path).unwrap()).unwrap();
+    let parts = content.chunks(tacho_columns::CONTENT_BYTES);
+    parts.for_each(|part| writer.part(part).unwrap());
+    writer.finish().unwrap();
+}
+
 /// Keeps all lines, and must not get a problem.
 #[derive(Default)]
 pub(super) struct Kept(pub(super) Vec<Vec<u8>>);
