@@ -10,7 +10,8 @@ use age::secrecy::ExposeSecret as _;
 use libfuzzer_sys::fuzz_target;
 use tacho_record::Line;
 use tacho_logdir::Form;
-use tacho_logdir::read::content::{self, Identities};
+use tacho_logdir::read::content;
+use tacho_logdir::read::identities::Identities;
 use tacho_logdir::read::line_limit;
 
 /// How much of the decompressed data is read: a few bytes of zstd can produce any amount.

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use tacho_chain::key::VerifierKey;
 use tacho_chain::verify::{self, LogState, Options, Report};
-use tacho_logdir::read::content::Identities;
 use tacho_logdir::read::directory::RealDirectory;
+use tacho_logdir::read::identities::Identities;
 
 use crate::log::file_names;
 

@@ -76,8 +76,8 @@ pub(crate) enum Ending {
     Sidecar,
 }
 
-/// Number of endings of each content.
-const PER_CONTENT: u32 = 2 * Form::ALL.len() as u32;
+/// Number of endings of each content, with those of forms that the recorder does not make.
+const PER_CONTENT: u32 = 2 * Form::READABLE.len() as u32;
 
 impl Ending {
     /// All of them, in the order in which they are removed. Renditions before the lines: without

@@ -1,8 +1,8 @@
 //! The log is written, sealed, continued and verified.
 
 use tacho_chain::verify::{self, LogState, Report};
-use tacho_logdir::read::content::Identities;
 use tacho_logdir::read::directory::RealDirectory;
+use tacho_logdir::read::identities::Identities;
 use tacho_record::Line;
 
 use super::*;

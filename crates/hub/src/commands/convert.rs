@@ -4,8 +4,9 @@ use std::io::Write;
 use std::path::Path;
 
 use anyhow::{Context as _, bail};
-use tacho_logdir::read::content::{Access, Identities};
+use tacho_logdir::read::content::Access;
 use tacho_logdir::read::files::{Input, STDIN};
+use tacho_logdir::read::identities::Identities;
 use tacho_logdir::read::{Lines, Request, Window, read};
 use tacho_store::TableWriter;
 

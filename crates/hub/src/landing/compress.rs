@@ -302,8 +302,8 @@ pub(super) fn complete(root: &Path) -> io::Result<()> {
     for generation in generations(root)? {
         let directory = root.join(generation.to_string());
         let mut names = names_in(&directory)?;
-        // What earlier hubs have compressed comes first: while the plain file is there, it shows
-        // whether it is still needed.
+        // The forms of earlier hubs first: while the plain file is there, it shows whether they are
+        // still needed.
         names.sort_by_key(|name| Reverse(compressed_file(name).map(|(_, rank)| rank)));
         for name in names {
             if name.starts_with(COMPRESSING) {

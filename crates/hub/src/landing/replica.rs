@@ -413,8 +413,7 @@ impl Replica {
         for compressed in compressed_paths(&path) {
             remove_if_there(&compressed)?;
         }
-        sync_directory(&self.path())?;
-        Ok(())
+        Ok(sync_directory(&self.path())?)
     }
 
     pub(super) fn close(&mut self, name: &FileName) {

@@ -9,8 +9,8 @@ use std::sync::mpsc::channel;
 use serde_json::{Value, json};
 use tacho_chain::verify::{self, LogState};
 use tacho_hub::database::{Database, DatabaseError};
-use tacho_logdir::read::content::Identities;
 use tacho_logdir::read::directory::RealDirectory;
+use tacho_logdir::read::identities::Identities;
 
 use crate::hub::{Hub, wait};
 use crate::search::{get, request, request_to, sql};

@@ -7,8 +7,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tacho_chain::entry::CheckpointReason;
 use tacho_chain::verify::{self, LogState, Options};
-use tacho_logdir::read::content::Identities;
 use tacho_logdir::read::directory::RealDirectory;
+use tacho_logdir::read::identities::Identities;
 use tacho_replica::{ENDING, compressed_path};
 
 use crate::backup::{backup, restore};

@@ -1,5 +1,5 @@
-//! Files that are read at any offset of their content: plain ones, compressed ones that the recorder
-//! has made, which are in zstd's seekable format, and those of a hub by columns.
+//! Files that are read at any offset of their content: plain ones, compressed ones that the
+//! recorder has made, which are in zstd's seekable format, and those of a hub by columns.
 
 use std::fs::File;
 use std::io;

@@ -8,7 +8,8 @@ use tacho_chain::SIDECAR_ENDING;
 use tacho_chain::entry::is_stem;
 use tacho_chain::verify::Directory;
 
-use super::content::{self, Identities};
+use super::content;
+use super::identities::Identities;
 use crate::form::Form;
 
 /// [`LOOKS_MAX`] of these are much longer than a recorder needs from a file to its sidecar.

@@ -14,6 +14,7 @@
 //! | `request` | what to read, and the receiver of the lines: [`Request`], [`Sink`] |
 //! | [`files`] | the log files of a directory, by age |
 //! | [`content`] | opening and unpacking a file in any form |
+//! | [`identities`] | secret keys that open encrypted files |
 //! | [`direct`] | files that can be read at any offset of their content |
 //! | [`reader`] | lines of such a file: forward, backward, and the position of a time |
 //! | [`line_limit`] | limits the length of lines |
@@ -33,6 +34,7 @@ pub mod directory;
 pub mod end;
 pub mod files;
 mod follow;
+pub mod identities;
 mod kept;
 pub mod line_limit;
 mod newest;

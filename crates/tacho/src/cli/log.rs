@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use jiff::Zoned;
 use jiff::tz::TimeZone;
-use tacho_logdir::read::content::Identities;
 use tacho_logdir::read::files::{Input, STDIN};
+use tacho_logdir::read::identities::Identities;
 use tacho_record::time::TimeFormatter;
 
 use super::filter::FilterArgs;

@@ -3,7 +3,7 @@
 use std::io::Write as _;
 use std::process::{Command, Output, Stdio};
 
-use crate::support::{Log, command, statement, stderr, stdout, tacho};
+use crate::support::{Log, by_columns, command, statement, stderr, stdout, tacho};
 
 const FIRST: &str = "audit-20261121T100000Z-000001.jsonl";
 const SECOND: &str = "audit-20261121T110000Z-000002.jsonl";
@@ -39,21 +39,23 @@ fn seqs(text: &str) -> Vec<u64> {
     text.lines().map(|line| seq(line).unwrap_or_else(|| panic!("{line}"))).collect()
 }
 
-/// Replaces a file by its compressed form.
-fn compress(log: &Log, name: &str) {
+/// Replaces a file by another form of it.
+fn pack(log: &Log, name: &str, ending: &str, pack: fn(&[u8]) -> Vec<u8>) {
     let plain = std::fs::read(log.file(name)).unwrap();
-    let packed = zstd::encode_all(&*plain, 1).unwrap();
-    std::fs::write(log.file(&format!("{name}.zst")), packed).unwrap();
+    std::fs::write(log.file(&format!("{name}{ending}")), pack(&plain)).unwrap();
     std::fs::remove_file(log.file(name)).unwrap();
 }
 
-/// Runs a check with plain files, with a compressed one, and with two.
+/// Runs a check with plain files, and with one and two of each other form.
 fn in_all_forms(check: impl Fn(&Log)) {
-    let log = log();
-    check(&log);
-    for name in [FIRST, SECOND] {
-        compress(&log, name);
-        check(&log);
+    let compress: fn(&[u8]) -> Vec<u8> = |plain| zstd::encode_all(plain, 1).unwrap();
+    check(&log());
+    for (ending, form) in [(".zst", compress), (".tcol", by_columns)] {
+        let log = log();
+        for name in [FIRST, SECOND] {
+            pack(&log, name, ending, form);
+            check(&log);
+        }
     }
 }
 

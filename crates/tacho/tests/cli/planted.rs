@@ -5,7 +5,7 @@ use std::os::unix::fs::symlink;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 
-use crate::support::{Following, Log, statement, stderr, stdout, tacho};
+use crate::support::{Following, Log, by_columns, statement, stderr, stdout, tacho};
 use crate::verify::{SealedLog, assert_code};
 
 fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
@@ -41,6 +41,11 @@ fn a_second_form_with_other_lines_is_found() {
     put(".zst", b"junk");
     assert_code(&place.verify(&[]), 14);
     fs::remove_file(with_suffix(&path, ".zst")).unwrap();
+    put(".tcol", &by_columns(text.as_bytes()));
+    assert_code(&place.verify(&[]), 0);
+    put(".tcol", &by_columns(text.replacen("statement", "Statement", 1).as_bytes()));
+    assert_code(&place.verify(&[]), 14);
+    fs::remove_file(with_suffix(&path, ".tcol")).unwrap();
     put(".age", b"junk");
     assert_code(&place.verify(&[]), 14);
     // Encrypted to an unknown key.

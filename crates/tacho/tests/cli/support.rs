@@ -15,6 +15,13 @@ pub fn statement(seq: u64, ts: &str, sql: &str) -> String {
     )
 }
 
+/// A log file as a hub stores it.
+pub fn by_columns(lines: &[u8]) -> Vec<u8> {
+    let mut writer = tacho_columns::Writer::new(Vec::new()).unwrap();
+    lines.chunks(tacho_columns::CONTENT_BYTES).for_each(|part| writer.part(part).unwrap());
+    writer.finish().unwrap()
+}
+
 /// A log directory that is removed at the end of the test.
 pub struct Log {
     directory: tempfile::TempDir,

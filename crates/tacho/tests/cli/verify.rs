@@ -8,7 +8,7 @@ use std::process::Output;
 
 use tacho_logdir::{FileErrorKind, Fs as _, LogFiles, Options, RealFs, SealOptions};
 
-use crate::support::{command, stderr, stdout, tacho};
+use crate::support::{by_columns, command, stderr, stdout, tacho};
 
 pub struct SealedLog {
     pub directory: tempfile::TempDir,
@@ -133,6 +133,37 @@ fn compressed_files_are_read_as_well() {
     assert_code(&place.verify(&[]), 14);
     let other = String::from_utf8(text).unwrap().replace("statement", "Statement");
     fs::write(&target, zstd::encode_all(other.as_bytes(), 3).unwrap()).unwrap();
+    assert_code(&place.verify(&[]), 14);
+}
+
+#[test]
+fn files_of_a_hub_are_read_as_well() {
+    let place = SealedLog::new();
+    place.write(1);
+    let first = &place.files("jsonl")[0];
+    let text = fs::read(first).unwrap();
+    let target = PathBuf::from(format!("{}.tcol", first.display()));
+    fs::remove_file(first).unwrap();
+    let stored = by_columns(&text);
+    fs::write(&target, &stored).unwrap();
+    assert_code(&place.verify(&[]), 0);
+    // Of each byte one bit. Some bits mean nothing; then the lines are the same.
+    let without_meaning = |at: &usize| {
+        let mut changed = stored.clone();
+        changed[*at] ^= 1 << (at % 8);
+        fs::write(&target, &changed).unwrap();
+        match place.verify(&[]).status.code() {
+            Some(14) => false,
+            Some(0) => true,
+            code => panic!("byte {at}: {code:?}"),
+        }
+    };
+    let places: Vec<usize> = (0..stored.len()).filter(without_meaning).collect();
+    assert!(places.len() < stored.len() / 20, "{places:?} of {}", stored.len());
+    fs::write(&target, &stored[..stored.len() - 1]).unwrap();
+    assert_code(&place.verify(&[]), 14);
+    let other = String::from_utf8(text).unwrap().replace("statement", "Statement");
+    fs::write(&target, by_columns(other.as_bytes())).unwrap();
     assert_code(&place.verify(&[]), 14);
 }
 
