@@ -168,7 +168,7 @@ pub enum ReplicaFile {
     /// As it has landed.
     Plain(File),
     /// Compressed.
-    Compressed(Compressed),
+    Compressed(Box<Compressed>),
 }
 
 impl ReplicaFile {
@@ -189,7 +189,7 @@ impl ReplicaFile {
             if !is_compressed {
                 return plain.clone().custom_flags(FLAGS).open(path).map(Self::Plain);
             }
-            Compressed::open(path).map(Self::Compressed)
+            Ok(Self::Compressed(Box::new(Compressed::open(path)?)))
         })
     }
 

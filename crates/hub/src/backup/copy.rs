@@ -56,16 +56,14 @@ fn names(directory: &Path) -> Result<Vec<String>, DataError> {
     Ok(names)
 }
 
-/// The other forms of a log file.
-fn other_forms(name: &str) -> impl Iterator<Item = String> {
-    let endings = [""].into_iter().chain(ENDINGS);
-    let stem = endings.clone().filter_map(|ending| {
-        let stem = name.strip_suffix(ending)?;
-        stem.ends_with(LINES_ENDING).then_some(stem)
-    });
-    let stem = stem.last();
-    let forms = endings.filter_map(move |ending| Some(format!("{}{ending}", stem?)));
-    forms.filter(move |form| *form != name)
+/// The other forms of a log file; none of another file.
+fn other_forms(name: &str) -> Vec<String> {
+    let plain = ENDINGS.iter().find_map(|ending| name.strip_suffix(ending)).unwrap_or(name);
+    if !plain.ends_with(LINES_ENDING) {
+        return Vec::new();
+    }
+    let packed = ENDINGS.map(|ending| format!("{plain}{ending}"));
+    [plain.to_owned()].into_iter().chain(packed).filter(|form| form != name).collect()
 }
 
 /// Bytes of all files of a directory and of those in it. A file with several names counts once for
@@ -119,7 +117,7 @@ impl<'p> Copier<'p> {
                 continue;
             }
             // The hub may have compressed it.
-            for other in other_forms(name).filter(|other| !names.contains(other)) {
+            for other in other_forms(name).into_iter().filter(|other| !names.contains(other)) {
                 self.entry(&from.join(&other), &to.join(&other))?;
             }
         }

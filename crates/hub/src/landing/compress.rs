@@ -114,7 +114,7 @@ impl PlainFile {
         let file = Compressed::open(&self.unfinished())?;
         // Advice: where it is not followed, memory is read.
         let _ = fadvise(file.file(), 0, None, Advice::DontNeed);
-        let reader = ReplicaFile::Compressed(file);
+        let reader = ReplicaFile::Compressed(Box::new(file));
         let (mut hasher, mut offset) = (Sha256::new(), 0);
         let mut buffer = vec![0; CONTENT_BYTES];
         loop {
@@ -356,7 +356,7 @@ enum Relation {
 fn relation(compressed: &Path, plain: &File) -> io::Result<Option<Relation>> {
     let plain = ReplicaFile::Plain(plain.try_clone()?);
     let compare = |compressed: Compressed| {
-        let compressed = ReplicaFile::Compressed(compressed);
+        let compressed = ReplicaFile::Compressed(Box::new(compressed));
         let [plain_bytes, compressed_bytes] = [plain.length()?, compressed.length()?];
         let common = common(&plain, &compressed)?;
         Ok(match (common == plain_bytes, common == compressed_bytes) {
