@@ -196,6 +196,29 @@ fn no_other_character_becomes_the_letters_of_a_needle() {
     assert_eq!(answer.rows, [[json!("İ")], [json!("\u{212A}")]]);
 }
 
+/// The worker is in the scan: the query itself has not begun.
+#[test]
+fn a_scan_is_cancelled_while_it_runs() {
+    const FILES: usize = 200_000;
+    let hub = Hub::new();
+    let request = hub.request("SELECT count(*) FROM records");
+    let any = vec![Needle { columns: vec!["sql".to_owned()], text: "nowhere".to_owned() }];
+    let scan = Prescan { any, from_us: i64::MIN, to_us: i64::MAX };
+    let files = request.files.iter().cycle().take(FILES).cloned().collect();
+    let long = Request { files, prescan: Some(scan), ..request.clone() };
+    assert_eq!(hub.pool.fetch(&request, &Cancel::default()).unwrap().rows, [[json!(300)]]);
+    let cancel = Cancel::default();
+    std::thread::scope(|scope| {
+        let query = scope.spawn(|| hub.pool.fetch(&long, &cancel));
+        std::thread::sleep(Duration::from_millis(300));
+        assert!(!query.is_finished());
+        cancel.cancel();
+        let result = query.join().unwrap();
+        assert!(matches!(result, Err(QueryError::Cancelled)), "{result:?}");
+    });
+    assert_eq!(hub.pool.fetch(&request, &Cancel::default()).unwrap().rows, [[json!(300)]]);
+}
+
 #[test]
 fn a_scan_is_cancelled_and_needs_no_more_files_than_the_query() {
     let hub = Hub::new();
