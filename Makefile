@@ -196,7 +196,8 @@ bench: build setup-bench ## Run the benchmarks: what recording costs, beside wha
 # The long form: bench/hub/README.md.
 bench-hub: build setup-bench ## Measure the hub beside other systems, short: 2 M records, 10 minutes
 	peers=$$(bench/hub/setup.sh) && build/bench-hub/venv/bin/python bench/hub/measure.py \
-		--peers "$$peers" --records 2000000 --store-records 5000000 --seconds 20 --repeats 5
+		--peers "$$peers" --records 2000000 --file-mib 32 --store-records 5000000 \
+		--seconds 20 --repeats 5
 
 crash: build ## Kill 100 times (TACHO_CRASH_ROUNDS), install and uninstall 200 (TACHO_UNINSTALL_ROUNDS)
 	TACHO_CRASH_ROUNDS="$${TACHO_CRASH_ROUNDS:-100}" \

@@ -15,29 +15,15 @@ BIN = Path(os.environ.get("TACHO_BENCH_BIN", ROOT / "build/bin"))
 HUB, TACHO = BIN / "tacho-hub", BIN / "tacho"
 
 
-class Hub:
-    """`tacho-hub serve` on a directory."""
+class Client:
+    """Asks a hub, over one connection that stays open."""
 
-    name = "tacho-hub"
-    title = "Tachograph hub"
-
-    def __init__(self, data):
-        self.data = Path(data)
-        self.data.mkdir(parents=True, exist_ok=True)
-        # Other systems load the files of the replica.
-        command = [HUB, "serve", "--data", self.data, "--listen", "127.0.0.1:0",
-                   "--reserve-mib", "512", "--no-compression"]  # fmt: skip
-        self.process = usage.started(command, stdout=subprocess.PIPE, text=True)
-        self.address = self.process.stdout.readline().strip().split("://")[1]
-        self.auditor = self.token("auditor")
+    def __init__(self, address, token):
+        self.address, self.auditor = address, token
         self.connection = None
 
-    def token(self, role, *more):
-        command = [HUB, "token", "create", "--data", self.data, "--role", role, *more]
-        return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
-
     def get(self, path):
-        """The JSON of an answer, over one connection that stays open."""
+        """The JSON of an answer."""
         headers = {"Authorization": f"Bearer {self.auditor}"}
         for is_again in (False, True):
             if self.connection is None:
@@ -55,6 +41,29 @@ class Hub:
         if answer.status != 200:
             raise RuntimeError(f"{path}: {answer.status} {body[:300]}")
         return json.loads(body)
+
+
+class Hub(Client):
+    """`tacho-hub serve` on a directory."""
+
+    name = "tacho-hub"
+    title = "Tachograph hub"
+
+    def __init__(self, data, compresses=False):
+        self.data = Path(data)
+        self.data.mkdir(parents=True, exist_ok=True)
+        command = [HUB, "serve", "--data", self.data, "--listen", "127.0.0.1:0",
+                   "--reserve-mib", "512"]  # fmt: skip
+        if not compresses:
+            # Other systems load the files of the replica.
+            command.append("--no-compression")
+        self.process = usage.started(command, stdout=subprocess.PIPE, text=True)
+        address = self.process.stdout.readline().strip().split("://")[1]
+        super().__init__(address, self.token("auditor"))
+
+    def token(self, role, *more):
+        command = [HUB, "token", "create", "--data", self.data, "--role", role, *more]
+        return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
 
     def ask(self, question):
         """Milliseconds and rows of a question."""

@@ -18,12 +18,12 @@ sys.path.insert(0, str(HERE / "peers"))
 
 import questions as ask  # noqa: E402
 import usage  # noqa: E402
-from hub import BIN, Hub, Measured, wait_current  # noqa: E402
+from hub import BIN, Client, Hub, Measured, wait_current  # noqa: E402
 
 BUILD = HERE.parents[1] / "build/bench-hub"
 LOAD = Path(os.environ.get("TACHO_BENCH_LOAD", BUILD / "hub_load"))
 SERVERS = 8
-STEPS = ("ingest", "peers", "lag", "shipper", "store")
+STEPS = ("ingest", "peers", "compression", "lag", "shipper", "store")
 
 
 def load(*arguments, **options):
@@ -61,7 +61,7 @@ def ingest(options, work):
     """Ships logs to a hub as fast as it takes them. Returns the hub."""
     logs = Path(options.source or work) / "logs"
     shutil.rmtree(logs, ignore_errors=True)
-    made = load("log", logs, options.records, options.days * 24, SERVERS)
+    made = load("log", logs, options.records, options.days * 24, SERVERS, options.file_mib)
     names = [f"db{number}" for number in range(1, SERVERS + 1)]
     last = {name: last_seq(logs / name) for name in names}
     hub = Hub(work / "hub")
@@ -87,7 +87,7 @@ def ingest(options, work):
         replica_bytes=round(usage.directory_bytes(hub.data / "replica") / records, 1),
     )  # fmt: skip
     shutil.rmtree(logs)
-    return hub, records
+    return hub, records, made["bytes"] / made["records"]
 
 
 def rounds(systems, days, count, **more):
@@ -188,6 +188,35 @@ def seen_lags(hub, is_running, name):
     return lags
 
 
+def compression(data, line_bytes):
+    """All complete files of a replica: what they need on the disk, and what that costs."""
+    plain = {
+        path: path.stat().st_size
+        for log in sorted((data / "replica").glob("db*/1"))
+        # The newest one is not complete.
+        for path in sorted(log.glob("audit-*.jsonl"))[:-1]
+    }
+    if not plain:
+        sys.exit("no log file is complete: use more records, or a smaller --file-mib")
+    stored = {path: path.with_name(path.name + ".tcol") for path in plain}
+    begin = time.perf_counter()
+    hub = Hub(data, compresses=True)
+    is_done = lambda: all(  # noqa: E731
+        stored[path].exists() and not path.exists() for path in plain
+    )
+    usage.wait_until(is_done, "the complete files are compressed", 1800)
+    elapsed = time.perf_counter() - begin
+    cpu_s = usage.cpu_s(hub.process.pid)
+    hub.stop()
+    records = sum(plain.values()) / line_bytes
+    tell(
+        what="compression", files=len(plain), records=round(records),
+        line_bytes=round(line_bytes), elapsed_s=round(elapsed, 1),
+        hub_cpu_us=round(cpu_s / records * 1e6, 2),
+        replica_bytes=round(sum(path.stat().st_size for path in stored.values()) / records, 1),
+    )  # fmt: skip
+
+
 def lag(options, work):
     """How long until a record can be found, at a steady rate."""
     hub = Hub(work / "hub-lag")
@@ -248,8 +277,7 @@ def store(options, work):
     state = f"{options.lag_rate} records/s"
     rounds([hub], options.days, options.repeats, state=state, **count)
     # Again with what the lag is measured by: 10 to 20 searches a second.
-    poller = Hub.__new__(Hub)
-    poller.__dict__ |= {"address": hub.address, "auditor": hub.auditor, "connection": None}
+    poller = Client(hub.address, hub.auditor)
     watcher = threading.Thread(
         target=lambda: lags.extend(
             seen_lags(poller, lambda: paced.is_running() and not stop.is_set(), name)
@@ -279,6 +307,7 @@ def parse():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--steps", default=",".join(STEPS), help="some of the steps")
     parser.add_argument("--records", type=int, default=10_000_000, help="shipped, and in each peer")
+    parser.add_argument("--file-mib", type=int, default=256, help="of the logs' files")
     parser.add_argument("--store-records", type=int, default=100_000_000, help="in the large index")
     parser.add_argument("--store", type=Path, help="where the large index stays")
     parser.add_argument("--days", type=int, default=7, help="of the records")
@@ -310,11 +339,13 @@ def main():
 
 def measure(options, work):
     steps = options.steps.split(",")
-    if "ingest" in steps or "peers" in steps:
-        hub, records = ingest(options, work)
+    if not {"ingest", "peers", "compression"}.isdisjoint(steps):
+        hub, records, line_bytes = ingest(options, work)
         if "peers" in steps:
             peers(options, work, hub, records)
         hub.stop()
+        if "compression" in steps:
+            compression(work / "hub", line_bytes)
         shutil.rmtree(work / "hub")
     for step in (lag, shipper, store):
         if step.__name__ in steps:

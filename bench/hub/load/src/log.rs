@@ -1,5 +1,5 @@
 //! Sealed log directories, written as the recorder writes them: batches of 256 KiB, each with a
-//! frame of the seal, a signature every 60 s, files of 256 MiB.
+//! frame of the seal, a signature every 60 s, files of 256 MiB or another length.
 
 use std::error::Error;
 use std::path::Path;
@@ -10,7 +10,8 @@ use tacho_logdir::{LogFiles, Options, RealFs, SealOptions};
 use crate::traffic::{BEGIN_US, HOUR_US, Traffic, hours};
 
 const BATCH_BYTES: usize = 256 << 10;
-const OPTIONS: Options = Options { rotate_bytes: 256 << 20 };
+/// Length of the files, if nothing else is said.
+pub const FILE_MIB: u64 = 256;
 /// How often the log is signed.
 const TICK: Duration = Duration::from_secs(1);
 
@@ -24,9 +25,15 @@ pub struct Log {
 }
 
 impl Log {
-    pub fn open(dir: &Path, server: u64, begin_us: i64) -> Result<Self, Box<dyn Error>> {
+    pub fn open(
+        dir: &Path,
+        server: u64,
+        begin_us: i64,
+        rotate_bytes: u64,
+    ) -> Result<Self, Box<dyn Error>> {
+        let options = Options { rotate_bytes };
         let key_file = dir.with_extension("key");
-        let (mut files, opened) = LogFiles::open_with_key(RealFs, dir, OPTIONS, &key_file)?;
+        let (mut files, opened) = LogFiles::open_with_key(RealFs, dir, options, &key_file)?;
         if opened.last_seq.as_ref().is_ok_and(|seq| seq.is_some()) {
             return Err(format!("{} has a log already", dir.display()).into());
         }
@@ -66,11 +73,18 @@ impl Log {
 }
 
 /// Writes the logs of some servers, `records` in all.
-pub fn write(dir: &Path, records: u64, count: u64, servers: u64) -> Result<(), Box<dyn Error>> {
+pub fn write(
+    dir: &Path,
+    records: u64,
+    count: u64,
+    servers: u64,
+    rotate_bytes: u64,
+) -> Result<(), Box<dyn Error>> {
     let (mut written, mut bytes) = (0, 0);
     for server in 1..=servers {
         std::fs::create_dir_all(dir)?;
-        let mut log = Log::open(&dir.join(format!("db{server}")), server, BEGIN_US)?;
+        let directory = dir.join(format!("db{server}"));
+        let mut log = Log::open(&directory, server, BEGIN_US, rotate_bytes)?;
         for (hour, rows) in (0_i64..).zip(hours(records / servers, count)) {
             for row in 0..rows as i64 {
                 log.statement(BEGIN_US + hour * HOUR_US + HOUR_US * row / rows as i64)?;

@@ -3,9 +3,9 @@
 //! Records for the benchmarks of the hub (`bench/hub`), the same ones in every run:
 //!
 //! ```sh
-//! hub_load log DIR RECORDS HOURS [SERVERS]   # DIR/db1, DIR/db2 …: sealed log directories
-//! hub_load paced DIR RATE SECONDS            # appends to one log, with the time of the clock
-//! hub_load store DATA RECORDS DAYS           # an index without a replica, for searches only
+//! hub_load log DIR RECORDS HOURS [SERVERS [FILE_MIB]]   # DIR/db1 …: sealed log directories
+//! hub_load paced DIR RATE SECONDS                       # appends to one log, with the time of the clock
+//! hub_load store DATA RECORDS DAYS                      # an index without a replica, for searches only
 //! ```
 //!
 //! `traffic` says what the records are like.
@@ -19,16 +19,23 @@ use std::error::Error;
 use std::path::Path;
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: hub_load log DIR RECORDS HOURS [SERVERS]\n       \
+const USAGE: &str = "usage: hub_load log DIR RECORDS HOURS [SERVERS [FILE_MIB]]\n       \
                      hub_load paced DIR RATE SECONDS\n       hub_load store DATA RECORDS DAYS";
 
 fn run(arguments: &[&str]) -> Result<(), Box<dyn Error>> {
     match arguments {
-        ["log", dir, records, hours] => {
-            log::write(Path::new(dir), records.parse()?, hours.parse()?, 1)
-        }
-        ["log", dir, records, hours, servers] => {
-            log::write(Path::new(dir), records.parse()?, hours.parse()?, servers.parse()?)
+        ["log", dir, records, hours, more @ ..] if more.len() <= 2 => {
+            let number = |at: usize, default: u64| {
+                more.get(at).map_or(Ok(default), |text| text.parse::<u64>())
+            };
+            let rotate_bytes = number(1, log::FILE_MIB)? << 20;
+            log::write(
+                Path::new(dir),
+                records.parse()?,
+                hours.parse()?,
+                number(0, 1)?,
+                rotate_bytes,
+            )
         }
         ["paced", dir, rate, seconds] => {
             paced::write(Path::new(dir), rate.parse()?, seconds.parse()?)

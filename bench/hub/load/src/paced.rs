@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::path::Path;
 use std::time::{Duration, Instant, SystemTime};
 
-use crate::log::Log;
+use crate::log::{FILE_MIB, Log};
 
 /// How often lines are written, as by the recorder.
 const FLUSH: Duration = Duration::from_millis(100);
@@ -18,7 +18,7 @@ fn now_us() -> Result<i64, Box<dyn Error>> {
 pub fn write(dir: &Path, rate: u64, seconds: u64) -> Result<(), Box<dyn Error>> {
     let begin_us = now_us()?;
     let begin = Instant::now();
-    let mut log = Log::open(dir, 1, begin_us)?;
+    let mut log = Log::open(dir, 1, begin_us, FILE_MIB << 20)?;
     let mut out = std::io::stdout().lock();
     writeln!(out, "started")?;
     out.flush()?;
