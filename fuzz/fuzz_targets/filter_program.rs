@@ -20,8 +20,8 @@ libfuzzer_sys::fuzz_target!(|input: (u8, i32, &[u8], &[u8])| {
     };
     let event = if known & 4 != 0 { Event::Statement } else { Event::Table };
     let ended = (known & 8 != 0).then_some(ended);
-    let _ = program.decide(&Facts { session: Some(session), event, ended }).treatment();
-    let _ = program.decide(&Facts { session: None, event, ended }).treatment();
+    let _ = program.decide(&Facts { session: Some(session), event, ended }).action();
+    let _ = program.decide(&Facts { session: None, event, ended }).action();
     let table = Some((first, second));
     let _ = program.blocks(&Begun { session, sql_command, table });
     let _ = program.may_block(&session).has(sql_command);

@@ -167,9 +167,6 @@ impl<'a> Vector<'a> {
 
     /// A text. `None`: NULL, or not a text.
     pub fn text(&self, row: usize) -> Option<&str> {
-        if *self.kind != Type::Text {
-            return None;
-        }
         std::str::from_utf8(self.bytes(row)?).ok()
     }
 
