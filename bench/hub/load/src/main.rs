@@ -4,8 +4,8 @@
 //!
 //! ```sh
 //! hub_load log DIR RECORDS HOURS [SERVERS [FILE_MIB]]   # DIR/db1 …: sealed log directories
-//! hub_load paced DIR RATE SECONDS                       # appends to one log, with the time of the clock
-//! hub_load store DATA RECORDS DAYS                      # an index without a replica, for searches only
+//! hub_load paced DIR RATE SECONDS    # appends to one log, with the time of the clock
+//! hub_load store DATA RECORDS DAYS   # an index without a replica, for searches only
 //! ```
 //!
 //! `traffic` says what the records are like.
