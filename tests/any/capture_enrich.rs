@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use serde_json::Value;
-use tacho_tests::captured::Capture;
+use tacho_tests::captured::{self, Capture};
 use tacho_tests::client::Queryable as _;
 use tacho_tests::raw::{Login, Raw, com};
 use tacho_tests::recording::Recording;
@@ -57,17 +57,12 @@ fn capture_over_tcp(server: &Recording, directory: &Path) -> Capture {
 }
 
 fn capture_with(server: &Recording, directory: &Path, account: &[&str]) -> Capture {
-    let metrics = directory.join("capture.prom");
-    let options = [account, &["--metrics-file", metrics.to_str().expect("text")]].concat();
-    Capture::start_with(server.port(), directory, &options).expect("a capture")
+    Capture::start_with(server.port(), directory, account).expect("a capture")
 }
 
 /// The value of a counter; 0 if it is not written yet.
 fn counter(directory: &Path, name: &str) -> u64 {
-    let text = fs::read_to_string(directory.join("capture.prom")).unwrap_or_default();
-    let name = format!("tacho_capture_{name}{{");
-    let line = text.lines().find(|line| line.starts_with(&name));
-    line.and_then(|line| line.rsplit(' ').next()?.parse().ok()).unwrap_or(0)
+    captured::counter(directory, name).unwrap_or(0)
 }
 
 /// The statements of clients over TCP. A log that is being written may end within a line.

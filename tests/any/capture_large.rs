@@ -3,7 +3,8 @@
 
 use std::fs;
 
-use tacho_tests::captured::{Capture, assert_same, sessions, wait_for_ends};
+use tacho_tests::captured::{Capture, assert_same, counter, sessions, wait_for_ends};
+use tacho_tests::captured_load::large_statement;
 use tacho_tests::client::Queryable as _;
 use tacho_tests::command_line::CommandLine;
 use tacho_tests::recording::Recording;
@@ -22,16 +23,14 @@ fn large_statements_are_recorded_as_a_whole() {
     let mut root = server.connect().expect("a connection");
     root.query_drop("CREATE USER guest@'127.0.0.1'").expect("an account");
     let directory = unused_directory("capture-large");
-    let metrics = directory.join("metrics");
     // Other tests run at the same time: what waits for a processor must fit into memory.
-    let options = ["--metrics-file", &metrics.to_string_lossy(), "--ring-size", "512MiB"];
+    let options = ["--ring-size", "512MiB"];
     let mut capture = Capture::start_with(server.port(), &directory, &options).expect("a capture");
     let client = CommandLine::of(&server);
-    let large = |mib: usize| format!("SELECT LENGTH('{}');", "z\\'y".repeat(mib << 18));
     let options = ["--max-allowed-packet=1G"];
-    assert!(client.run(GUEST, &options, &(large(70) + "SELECT 'after';")));
+    assert!(client.run(GUEST, &options, &(large_statement(70 << 20) + "SELECT 'after';")));
     let packed = ["--max-allowed-packet=1G", "--compress"];
-    assert!(client.run(GUEST, &packed, &(large(20) + "DO 1;")));
+    assert!(client.run(GUEST, &packed, &(large_statement(20 << 20) + "DO 1;")));
     wait_for_ends(&server.log_directory(), capture.log(), 2);
     capture.stop().expect("its end");
     let captured = sessions(capture.log());
@@ -43,7 +42,6 @@ fn large_statements_are_recorded_as_a_whole() {
     let names = names.map(|it| it.file_name().to_string_lossy().into_owned());
     let others = names.filter(|name| !name.starts_with("audit-") && !name.starts_with('.'));
     assert_eq!(others.collect::<Vec<_>>(), ["removed.chain"]);
-    let counted = fs::read_to_string(&metrics).expect("counters");
-    assert!(counted.contains("tacho_capture_held_bytes{interface=\"lo\"} 0"), "{counted}");
+    assert_eq!(counter(&directory, "held_bytes"), Some(0));
     fs::remove_dir_all(&directory).expect("removing the log");
 }

@@ -4,16 +4,13 @@
 use std::fs;
 use std::thread;
 
-use tacho_tests::captured::{
-    Capture, SYSBENCH_SESSIONS, assert_same, run_sysbench, sessions, wait_for_ends,
-};
+use tacho_tests::captured::{Capture, assert_same, metrics, sessions, wait_for_ends};
+use tacho_tests::captured_load::{APP, SYSBENCH_SESSIONS, large_statement, prepare, run_sysbench};
 use tacho_tests::client::Queryable as _;
 use tacho_tests::command_line::CommandLine;
 use tacho_tests::recording::Recording;
-use tacho_tests::sysbench::Sysbench;
 use tacho_tests::{namespace, unused_directory};
 
-const APP: (&str, &str) = ("app", "right");
 const CLIENTS: usize = 8;
 const ROUNDS: usize = 6;
 const THREADS: usize = 3;
@@ -38,22 +35,14 @@ const SESSION: &str = "
 fn start_server() -> Recording {
     let server = Recording::builder().option("max-allowed-packet=64M").start().expect("a server");
     let mut root = server.connect().expect("a connection");
-    for statement in [
-        "CREATE DATABASE shop",
-        "CREATE DATABASE sbtest",
-        "CREATE TABLE shop.t (id INT PRIMARY KEY AUTO_INCREMENT, v VARCHAR(9000))",
-        "CREATE USER app@'127.0.0.1' IDENTIFIED BY 'right'",
-        "GRANT ALL ON *.* TO app@'127.0.0.1'",
-        "CREATE PROCEDURE shop.p(n INT) SELECT n, n + 1",
-    ] {
-        root.query_drop(statement).expect(statement);
-    }
-    Sysbench::new(server.socket(), "oltp_read_write").tables(1, 100).fill().expect("tables");
+    prepare(&mut root, server.socket()).expect("accounts and tables");
+    let table = "CREATE TABLE shop.t (id INT PRIMARY KEY AUTO_INCREMENT, v VARCHAR(9000))";
+    root.query_drop(table).expect("a table");
     server
 }
 
 fn run_clients(client: &CommandLine) {
-    let large = format!("SELECT LENGTH('{}');", "z".repeat(LARGE_BYTES));
+    let large = large_statement(LARGE_BYTES);
     thread::scope(|scope| {
         for number in 0..CLIENTS {
             let large = &large;
@@ -80,15 +69,13 @@ fn several_threads_record_what_the_plugin_records() {
     let server = start_server();
     let port = server.port();
     let directory = unused_directory("capture-threads");
-    let metrics = directory.join("m.prom");
     // Other tests run at the same time: what waits for a processor must fit into the ring of one
     // thread.
-    let options = ["--threads", &THREADS.to_string(), "--ring-size", "384MiB", "--metrics-file"];
-    let options = [&options[..], &[metrics.to_str().expect("a path")]].concat();
+    let options = ["--threads", &THREADS.to_string(), "--ring-size", "384MiB"];
     let mut capture = Capture::start_with(port, &directory, &options).expect("a capture");
     run_clients(&CommandLine::of(&server));
-    run_sysbench(port, APP.0, APP.1, "disable");
-    run_sysbench(port, APP.0, APP.1, "auto");
+    run_sysbench(port, "disable");
+    run_sysbench(port, "auto");
     let sessions_count = CLIENTS * ROUNDS + LARGE_CLIENTS + 2 * SYSBENCH_SESSIONS;
     wait_for_ends(&server.log_directory(), capture.log(), sessions_count);
     capture.stop().expect("its end");
@@ -100,7 +87,7 @@ fn several_threads_record_what_the_plugin_records() {
     let texts = lines.iter().filter_map(|line| line["sql"].as_str());
     assert_eq!(texts.filter(|text| text.len() > LARGE_BYTES).count(), LARGE_CLIENTS);
     // Each of the threads had a part of them.
-    let text = fs::read_to_string(&metrics).expect("the counters");
+    let text = fs::read_to_string(metrics(&directory)).expect("the counters");
     for thread in 0..THREADS {
         let name = format!("thread_packets_total{{interface=\"lo\",thread=\"{thread}\"}} ");
         let packets = text.lines().find_map(|line| line.split_once(&name)?.1.parse::<u64>().ok());

@@ -10,6 +10,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 use tacho_tests::captured::{Capture, assert_same, sessions, wait_for_ends};
+use tacho_tests::captured_load::{APP, large_statement};
 use tacho_tests::client::Queryable as _;
 use tacho_tests::command_line::CommandLine;
 use tacho_tests::recording::Recording;
@@ -33,8 +34,6 @@ const SCRIPT: &str = "
     DROP TABLE t;
     DO 1;
 ";
-
-const APP: (&str, &str) = ("app", "right");
 
 /// The user that owns no file: the capture becomes it, as owner of the directory of its log.
 const NOBODY: u32 = 65_534;
@@ -137,8 +136,8 @@ fn record_encrypted_sessions(threads: &str) {
     scene.run(true, &["shop"], SCRIPT);
     scene.run(false, &["shop"], SCRIPT);
     scene.run(true, &["--compress", "shop"], "SELECT REPEAT('y', 90000);");
-    let long = format!("SELECT LENGTH('{}');", "z".repeat((16 << 20) + 1));
-    assert!(scene.run(true, &["--max-allowed-packet=64M"], &long));
+    let large = large_statement((16 << 20) + 1);
+    assert!(scene.run(true, &["--max-allowed-packet=64M"], &large));
     let mut ends = 4;
     // MySQL's plugins do not record the end of a refused login.
     if scene.server.product.is_mariadb() {
@@ -158,9 +157,9 @@ fn record_encrypted_sessions(threads: &str) {
     }
 }
 
-/// A statement with so many bytes of text, and a backslash in it, which is two bytes in the log.
+/// A statement of so many MiB.
 fn large(mib: usize) -> String {
-    format!("SELECT LENGTH('{}');", "z\\'y".repeat(mib << 18))
+    large_statement(mib << 20)
 }
 
 /// They come in pieces of up to 16 KiB, and from 16 MiB on in several packets of the protocol.

@@ -5,6 +5,7 @@ mod capture_clients;
 mod capture_disk;
 mod capture_enrich;
 mod capture_large;
+mod capture_restart;
 mod capture_threads;
 mod capture_tls;
 mod crash;

@@ -3,6 +3,8 @@
 mod bench;
 mod bench_sides;
 mod capture;
+mod capture_addresses;
+mod capture_crowd;
 mod charsets;
 mod command_cases;
 mod commands;

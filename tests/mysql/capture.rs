@@ -5,8 +5,9 @@
 
 use std::path::Path;
 
-use tacho_tests::captured::{
-    Capture, SYSBENCH_SESSIONS, assert_same, run_sysbench, sessions, wait_for_ends,
+use tacho_tests::captured::{Capture, assert_same, sessions, wait_for_ends};
+use tacho_tests::captured_load::{
+    APP, SYSBENCH_SESSIONS, large_statement, prepare, run_sysbench, script,
 };
 use tacho_tests::charsets;
 use tacho_tests::client::Queryable as _;
@@ -14,49 +15,9 @@ use tacho_tests::command_line::CommandLine;
 use tacho_tests::mysql_place::{self, LogAndArenas};
 use tacho_tests::namespace;
 use tacho_tests::raw::{Login, Raw, com};
-use tacho_tests::sysbench::Sysbench;
 
-/// Statements for the client `mysql`. Errors are part of it.
-const SCRIPT: &str = "
-    SELECT 1, 'two', NULL;
-    WITH RECURSIVE s (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM s WHERE n < 300) SELECT n FROM s;
-    CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, v VARCHAR(9000));
-    INSERT INTO t (v) VALUES ('a'), ('b'), ('c');
-    UPDATE t SET v = 'changed' WHERE id < 3;
-    UPDATE t SET v = 'changed' WHERE id < 3;
-    DELETE FROM t WHERE id = 9999;
-    REPLACE INTO t VALUES (1, 'replaced');
-    SELECT nosuch FROM t;
-    SELEKT;
-    INSERT INTO t VALUES (1, 'double');
-    SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'own', MYSQL_ERRNO = 4711;
-    BEGIN;
-    SELECT v FROM t /* in a comment */ FOR UPDATE;
-    ROLLBACK;
-    SET NAMES latin1;
-    SELECT 'ä';
-    SET NAMES utf8mb4;
-    SELECT 'ä€😀';
-    CREATE DATABASE other;
-    USE other;
-    CREATE TABLE t AS SELECT 1 AS one UNION SELECT 2;
-    SELECT * FROM t;
-    USE nosuch;
-    DROP DATABASE other;
-    SELECT 'no database any more';
-    USE shop;
-    SET @a = 5, @b = @a;
-    SELECT REPEAT('x', 70000);
-    SHOW TABLES;
-    EXPLAIN SELECT * FROM t;
-    ANALYZE TABLE t;
-    CALL p(3);
-    CREATE USER u IDENTIFIED BY 'a secret';
-    SET PASSWORD FOR u = 'another secret';
-    DROP USER u;
-    KILL 4000000;
-    DO 1;
-";
+/// How this server changes a password.
+const SET_PASSWORD: &str = "SET PASSWORD FOR u = 'another secret'";
 
 /// Commands of the client that are not statements, and several statements in a packet.
 fn special_script(rows: &Path) -> String {
@@ -80,8 +41,6 @@ SELECT @a;
         rows = rows.display()
     )
 }
-
-const APP: (&str, &str) = ("app", "right");
 
 /// Commands that client programs do not send: cursors, long data, commands without a text.
 fn run_raw(port: u16) {
@@ -167,39 +126,34 @@ fn the_capture_records_what_the_plugin_records() {
     let options = ["disable-log-bin", "max-allowed-packet=64M", "local-infile=1"];
     let builder = options.iter().fold(place.builder(), |builder, option| builder.option(option));
     let (mut server, mut root) = mysql_place::start(builder);
+    prepare(&mut root, server.socket()).expect("accounts and tables");
     for statement in [
-        "CREATE DATABASE shop",
-        "CREATE DATABASE sbtest",
-        "CREATE USER app@'127.0.0.1' IDENTIFIED BY 'right', other@'127.0.0.1' IDENTIFIED BY 'too'",
-        "CREATE USER guest@'127.0.0.1'",
-        "GRANT ALL ON *.* TO app@'127.0.0.1', other@'127.0.0.1', guest@'127.0.0.1'",
-        "GRANT CREATE USER ON *.* TO app@'127.0.0.1' WITH GRANT OPTION",
-        "CREATE PROCEDURE shop.p(n INT) SELECT n, n + 1",
+        "CREATE USER other@'127.0.0.1' IDENTIFIED BY 'too'",
+        "GRANT ALL ON *.* TO other@'127.0.0.1', guest@'127.0.0.1'",
     ] {
         root.query_drop(statement).expect(statement);
     }
-    Sysbench::new(server.socket(), "oltp_read_write").tables(1, 100).fill().expect("tables");
     let rows = place.path().join("rows.txt");
     std::fs::write(&rows, "1\n2\n3\n").expect("a file");
     let port = server.port();
     let mut capture = Capture::start(port, &place.path().join("capture")).expect("a capture");
     let client = CommandLine::of(&server);
     // The first login of an account sends its password, later ones only a proof.
-    client.run(APP, &["shop"], SCRIPT);
+    client.run(APP, &["shop"], &script(SET_PASSWORD));
     // 8.0 has commands of the client by default, and no such option.
     let args = ["--local-infile=1", "--loose-commands", "shop"];
     client.run(APP, &args, &special_script(&rows));
-    let long = format!("SELECT LENGTH('{}');", "z".repeat((16 << 20) + 1));
+    let large = large_statement((16 << 20) + 1);
     for algorithm in ["uncompressed", "zlib", "zstd"] {
         let option = format!("--compression-algorithms={algorithm}");
         let args = [&option[..], "--max-allowed-packet=64M", "shop"];
         assert!(client.run(APP, &args, "SELECT REPEAT('y', 90000);"));
-        assert!(client.run(APP, &args, &long));
+        assert!(client.run(APP, &args, &large));
     }
     assert!(!client.run(("app", "wrong"), &[], "SELECT 'not sent'"));
     assert!(!client.run(APP, &["nosuch"], "SELECT 'not sent'"));
-    run_sysbench(port, "app", "right", "disable");
-    run_sysbench(port, "app", "right", "auto");
+    run_sysbench(port, "disable");
+    run_sysbench(port, "auto");
     run_raw(port);
     run_reset(port);
     run_library(port);

@@ -10,16 +10,14 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Result, ensure};
 use serde_json::Value;
-use tacho_sandbox::client::{Address, Login};
 
 use crate::hub::Process;
-use crate::sysbench::Sysbench;
 use crate::{log, program, wait};
 
 /// The address of all clients: they are on this machine.
-const CLIENT: &str = "127.0.0.1";
+pub(crate) const CLIENT: &str = "127.0.0.1";
 
-/// `tacho capture` on the loopback interface.
+/// `tacho capture` of an interface.
 #[derive(Debug)]
 pub struct Capture {
     process: Process,
@@ -27,8 +25,8 @@ pub struct Capture {
 }
 
 impl Capture {
-    /// Captures the packets of the server on this port, with its log and its messages in a
-    /// directory, which is made.
+    /// Captures the packets of the server on this port of the loopback interface, with its log and
+    /// its messages in a directory, which is made.
     ///
     /// # Errors
     /// It does not start.
@@ -41,17 +39,37 @@ impl Capture {
     /// # Errors
     /// As [`Self::start`].
     pub fn start_with(port: u16, directory: &Path, options: &[&str]) -> Result<Self> {
+        Self::start_on("lo", &format!("{CLIENT}:{port}"), directory, options)
+    }
+
+    /// The same of another interface and server (`--server`).
+    ///
+    /// # Errors
+    /// As [`Self::start`].
+    pub fn start_on(
+        interface: &str,
+        server: &str,
+        directory: &Path,
+        options: &[&str],
+    ) -> Result<Self> {
         fs::create_dir_all(directory)?;
         let (log, messages) = (directory.join("log"), directory.join("capture.err"));
         let mut command = tacho();
         command
-            .args(["--interface", "lo", "--server", &format!("{CLIENT}:{port}")])
-            .arg("--utc")
+            .args(["--interface", interface, "--server", server, "--utc", "--metrics-file"])
+            .arg(metrics(directory))
             .args(options)
             .arg("--log")
             .arg(&log);
-        let process = start("tacho capture", &mut command, &messages, "capturing on lo")?;
+        let mark = format!("capturing on {interface}");
+        let process = start("tacho capture", &mut command, &messages, &mark)?;
         Ok(Self { process, log })
+    }
+
+    /// Process id.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.process.id()
     }
 
     /// Its log directory.
@@ -84,6 +102,21 @@ impl Drop for Capture {
         // It fails if it has ended before.
         let _ = self.process.stop();
     }
+}
+
+/// The file with the counters of a capture in this directory.
+#[must_use]
+pub fn metrics(directory: &Path) -> PathBuf {
+    directory.join("capture.prom")
+}
+
+/// A counter, without its prefix: `packets_total`. `None`: it is not written yet.
+#[must_use]
+pub fn counter(directory: &Path, name: &str) -> Option<u64> {
+    let text = fs::read_to_string(metrics(directory)).ok()?;
+    let wanted = format!("tacho_capture_{name}{{");
+    let line = text.lines().find(|line| line.starts_with(&wanted))?;
+    line.rsplit(' ').next()?.parse().ok()
 }
 
 /// tcpdump on the loopback interface.
@@ -151,31 +184,6 @@ fn start(
     Ok(process)
 }
 
-/// Runs sysbench over TCP as this account, with prepared statements (`auto`) or without
-/// (`disable`).
-///
-/// # Panics
-/// It fails.
-pub fn run_sysbench(port: u16, user: &str, password: &str, mode: &str) {
-    let login = Login {
-        address: Address::Tcp(CLIENT.to_owned(), port),
-        user: user.to_owned(),
-        password: String::new(),
-    };
-    let load = Sysbench::on(&login, "sbtest", "oltp_read_write")
-        .tables(1, 100)
-        .threads(SYSBENCH_SESSIONS as u32)
-        .option(&format!("--mysql-password={password}"))
-        .option("--events=60")
-        .option(&format!("--db-ps-mode={mode}"));
-    // 0: as many events as that, however long it takes.
-    let status = load.seconds(0).command("run").status().expect("sysbench");
-    assert!(status.success(), "sysbench, {mode}");
-}
-
-/// Sessions of [`run_sysbench`].
-pub const SYSBENCH_SESSIONS: usize = 3;
-
 /// The lines of each connection over TCP, in their order.
 pub type Sessions = BTreeMap<u64, Vec<Value>>;
 
@@ -225,6 +233,30 @@ pub fn sessions(directory: &Path) -> Sessions {
         lines.sort_by_key(|line| line["conn_seq"].as_u64());
     }
     sessions
+}
+
+/// All lines of a log, in their order. A `running` line and the one that completes it are one.
+///
+/// # Panics
+/// It cannot be read.
+#[must_use]
+pub fn lines(directory: &Path) -> Vec<Value> {
+    let mut lines = Vec::new();
+    log::read(directory, |_, text| lines.push(serde_json::from_str(text).expect("JSON")))
+        .expect("a readable log");
+    complete(&mut lines);
+    lines
+}
+
+/// How often a log has this text so far. Its last line may not be complete yet.
+///
+/// # Panics
+/// It cannot be read.
+#[must_use]
+pub fn count(directory: &Path, text: &str) -> usize {
+    let read = |path: &PathBuf| fs::read_to_string(path).expect("a log file");
+    let files = log::files(directory).expect("the log");
+    files.iter().map(|path| read(path).matches(text).count()).sum()
 }
 
 /// Makes one line of a `running` line and the one that completes it.

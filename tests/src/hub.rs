@@ -41,6 +41,11 @@ impl Process {
         Ok(Self { name, child })
     }
 
+    /// Process id.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Whether it has not ended yet.
     pub(crate) fn is_running(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(None))

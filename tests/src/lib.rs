@@ -23,6 +23,7 @@
 //! | [`namespace`] | a network namespace, in which packets may be captured |
 //! | [`charsets`] | statements in every character set |
 //! | [`captured`] | a capture beside a server, and both logs compared |
+//! | [`captured_load`] | what the sessions of a captured server do |
 //! | [`command_line`] | the command-line client of a server, with a script |
 //! | [`benched`] | `tacho bench`, and whether it restores a server |
 //! | [`guide`] | the tables of the guide |
@@ -42,6 +43,7 @@ pub mod arena;
 pub mod audit;
 pub mod benched;
 pub mod captured;
+pub mod captured_load;
 pub mod charsets;
 pub mod claim;
 pub mod command_line;

@@ -1,9 +1,13 @@
 //! A network namespace of its own, in which a test may capture packets without being root. It also
 //! has a mount namespace, for file systems that only the test and its processes see.
 
+use std::fs::File;
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::process::Command;
+use std::thread;
 
 use anyhow::{Context as _, Result, ensure};
+use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space, unshare_unsafe};
 
 /// Set in the process in the namespace.
 const INSIDE: &str = "TACHO_TEST_NAMESPACE";
@@ -44,6 +48,49 @@ pub fn raise_loopback() -> Result<()> {
     let status = status.context("cannot run ip (package iproute2)")?;
     ensure!(status.success(), "ip link set lo up: {status}");
     Ok(())
+}
+
+/// A network that only [`Network::run`] reaches: beside that of this process, a peer of it. Between
+/// addresses of one network packets pass its loopback interface, and no other one.
+#[derive(Debug)]
+pub struct Network(OwnedFd);
+
+impl Network {
+    /// Without interfaces, except for a loopback interface that is switched off.
+    ///
+    /// # Errors
+    /// This process may not.
+    pub fn new() -> Result<Self> {
+        let made = thread::spawn(|| {
+            // SAFETY: the thread keeps the file descriptors and the memory that it shares with
+            // others; only its network is another one, and it opens nothing but that.
+            unsafe { unshare_unsafe(UnshareFlags::NEWNET) }?;
+            Ok(Self(File::open("/proc/thread-self/ns/net")?.into()))
+        });
+        made.join().expect("a thread")
+    }
+
+    /// Runs this in the network. Sockets that it opens stay in there. So do its processes.
+    ///
+    /// # Panics
+    /// It panics.
+    pub fn run<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
+        let inside = || {
+            let kind = Some(LinkNameSpaceType::Network);
+            move_into_link_name_space(self.0.as_fd(), kind).expect("the network");
+            work()
+        };
+        thread::scope(|scope| scope.spawn(inside).join().expect("no panic"))
+    }
+}
+
+/// Runs `ip` with these arguments.
+///
+/// # Panics
+/// It fails.
+pub fn ip(arguments: &str) {
+    let status = Command::new("ip").args(arguments.split(' ')).status().expect("ip");
+    assert!(status.success(), "ip {arguments}: {status}");
 }
 
 /// Runs the test of this name, with its modules, in a namespace. `true`: this is the process in it,

@@ -168,13 +168,21 @@ impl Raw {
         Raw::login_tcp_from(Ipv4Addr::LOCALHOST, port, login)
     }
 
-    /// The same from this address, which is 127.0.0.something: to the server, only 127.0.0.1 is
-    /// the machine itself.
+    /// The same from an address of 127.0.0.0/8: to the server, only 127.0.0.1 is its machine.
     ///
     /// # Errors
     /// The connection broke.
     pub fn login_tcp_from(source: Ipv4Addr, port: u16, login: &Login) -> LoginResult {
-        Raw::open(Box::new(connect_from(source, port)?), login)
+        Raw::login_over(connect_from(source, port)?, login)
+    }
+
+    /// Over a connection on which nothing was sent.
+    ///
+    /// # Errors
+    /// The connection broke.
+    pub fn login_over(stream: TcpStream, login: &Login) -> LoginResult {
+        stream.set_read_timeout(Some(PATIENCE))?;
+        Raw::open(Box::new(stream), login)
     }
 
     fn open(stream: Box<dyn Stream>, login: &Login) -> LoginResult {
