@@ -20,7 +20,7 @@ test_packages=(
     libfaketime shellcheck tcpdump tshark valgrind
     libaio1 libnuma1 maven unzip # MySQL 8.0 and how to get it
 )
-bench_packages=(libspdlog-dev python3-venv)
+bench_packages=(libspdlog-dev python3-venv tcpreplay)
 deep_packages=(
     createrepo-c dnf gnupg rpm rpmlint
     crun netavark podman podman-compose slirp4netns uidmap

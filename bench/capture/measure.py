@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """What does recording from packets cost, and how fast are packet files decoded?
 
-    bench/capture/measure.py [--steps files,live,threads] [--rounds N] [--other-decoder PATH]
+    bench/capture/measure.py [--steps files,live,threads,replay] [--rounds N] [--other-decoder PATH]
+                             [--packetbeat PATH]
 
 Needs mariadbd, sysbench and tcpdump in PATH, root for packet sockets, and `make build`; tshark is
 measured beside if there is one. See README.md.
@@ -99,12 +100,15 @@ def children_s(command):
 
 
 class Tcpdump:
-    """tcpdump of a port of lo into a file."""
+    """tcpdump of a port of lo into a file.
+
+    Not with --immediate-mode: then each packet takes 256 KiB of its buffer, and wakes it up.
+    """
 
     def __init__(self, port, path):
         self.process = subprocess.Popen(
-            ["tcpdump", "--interface=lo", "--immediate-mode", "--buffer-size=262144",
-             "-Z", "root", "-w", str(path), "tcp", "port", str(port)],
+            ["tcpdump", "--interface=lo", "--buffer-size=262144", "-Z", "root",
+             "-w", str(path), "tcp", "port", str(port)],
             stderr=subprocess.PIPE, text=True)  # fmt: skip
         # "listening on lo, …"
         for line in self.process.stderr:
@@ -113,7 +117,7 @@ class Tcpdump:
         sys.exit("tcpdump did not start")
 
     def stop(self):
-        time.sleep(1)  # What is still in the kernel's buffer.
+        time.sleep(2)  # What is still in the kernel's buffer: it looks every second.
         spent_s = processor_s(self.process.pid)
         self.process.send_signal(signal.SIGINT)
         text = self.process.stderr.read()
@@ -130,7 +134,68 @@ def record(server, path, load):
         sys.exit(f"tcpdump has lost packets, the file is of no use:\n{text}")
 
 
-def files(server, work, rounds, events, other_decoder):
+class Packetbeat:
+    """packetbeat, with its events in a file: of an interface, or of a packet file."""
+
+    def __init__(self, program, port, work):
+        self.directory = Path(tempfile.mkdtemp(dir=work))
+        config = self.directory / "packetbeat.yml"
+        config.write_text(json.dumps({
+            "packetbeat": {
+                "interfaces": {"device": "lo", "type": "af_packet", "buffer_size_mb": 256},
+                "flows": {"enabled": False},
+                "protocols": [{"type": "mysql", "ports": [port]}],
+                # Behind a packet file it waits for that twice.
+                "shutdown_timeout": "15s",
+            },
+            "queue.mem.events": 65536,
+            "output.file": {"path": str(self.directory), "filename": "events",
+                            "rotate_every_kb": 4 << 20, "number_of_files": 16},
+            "logging": {"level": "info", "to_stderr": True, "to_files": False},
+        }))  # fmt: skip
+        config.chmod(0o600)
+        self.command = [str(program), "-c", str(config), "--path.home", str(self.directory)]
+
+    def statements(self):
+        """Statements among its events."""
+        return sum('"query":' in line and '"type":"mysql"' in line
+                   for path in self.directory.glob("events*") for line in path.open())  # fmt: skip
+
+    def read(self, path):
+        """Reads a packet file: processor time, statements."""
+        spent_s, _ = children_s([*self.command, "-I", str(path), "-t"])
+        statements = self.statements()
+        shutil.rmtree(self.directory)
+        return spent_s, statements
+
+    def start(self):
+        # Not a pipe: it warns of each packet that it does not understand.
+        messages = self.directory / "stderr"
+        self.process = subprocess.Popen(self.command, stderr=messages.open("w"))
+        deadline = time.monotonic() + DEADLINE_S
+        while self.process.poll() is None and time.monotonic() < deadline:
+            if "packetbeat start running" in messages.read_text():
+                # It opens its socket after that, and says nothing then.
+                time.sleep(2)
+                return self
+            time.sleep(0.1)
+        sys.exit("packetbeat did not start")
+
+    def stop(self):
+        # Its events wait for its output.
+        spent_s, before_s = processor_s(self.process.pid), -1
+        while spent_s - before_s > 0.05:
+            time.sleep(1)
+            spent_s, before_s = processor_s(self.process.pid), spent_s
+        self.process.send_signal(signal.SIGINT)
+        self.process.wait(DEADLINE_S)
+        statements = self.statements()
+        shutil.rmtree(self.directory)
+        self.statements = statements
+        return spent_s, ""
+
+
+def files(server, work, rounds, events, other_decoder, packetbeat):
     """Offline: decoder alone, all of `tacho capture --read`, and others on the same files."""
     loads = {
         "point selects, text": lambda: server.sysbench(
@@ -145,11 +210,12 @@ def files(server, work, rounds, events, other_decoder):
     for name, load in loads.items():
         path = work / "packets.pcap"
         record(server, path, load)
-        yield from read(name, path, rounds, other_decoder)
+        peer = packetbeat and Packetbeat(packetbeat, server.port, work)
+        yield from read(name, path, rounds, other_decoder, peer)
         path.unlink()
 
 
-def read(name, path, rounds, other_decoder):
+def read(name, path, rounds, other_decoder, packetbeat):
     server = []  # The port is not 3306: servers are recognised by their greeting.
     programs = {
         "decoder": [TARGET / "examples/decode", path],
@@ -173,12 +239,18 @@ def read(name, path, rounds, other_decoder):
         # Once: it takes longer than all others.
         command = ["tshark", "-r", path, "-Y", "mysql.query", "-T", "fields", "-e", "mysql.query"]
         spent_s["tshark"] = [children_s(command)[0]]
+    found = {}
+    if packetbeat:
+        # Once, too.
+        seconds, found["packetbeat"] = packetbeat.read(path)
+        spent_s["packetbeat"] = [seconds]
     size = path.stat().st_size
     for program, each in spent_s.items():
         seconds = statistics.median(each)
         yield {
             "step": "files", "file": name, "program": program, "file_bytes": size,
             "statements": counts["statements"], "lost": counts["lost"], "lines": lines,
+            "found": found.get(program),
             "processor_s": round(seconds, 3), "mb_per_s": round(size / seconds / 1e6),
             "statements_per_s": round(counts["statements"] / seconds),
             "ratio_to_decoder": round(statistics.median(
@@ -189,12 +261,12 @@ def read(name, path, rounds, other_decoder):
 class Capture:
     """`tacho capture` of the server's port."""
 
-    def __init__(self, server, work, *options):
+    def __init__(self, server, work, *options, interface="lo", prefix=()):
         self.log = Path(tempfile.mkdtemp(dir=work))
         # As root it would refuse to decode: it switches to the owner of the directory.
         os.chown(self.log, UNPRIVILEGED, UNPRIVILEGED)
         self.process = subprocess.Popen(
-            [TARGET / "tacho", "capture", "--interface", "lo",
+            [*prefix, TARGET / "tacho", "capture", "--interface", interface,
              "--server", f"127.0.0.1:{server.port}", "--log", self.log / "log",
              "--signing-key-file", self.log / "key", *options],
             stderr=open(self.log / "stderr", "w"))  # fmt: skip
@@ -212,6 +284,9 @@ class Capture:
         lost = [json.loads(line) for path in self.log.glob("log/*.jsonl")
                 for line in path.open() if '"event":"lost"' in line]  # fmt: skip
         packets = sum(line.get("lost_packets", 0) for line in lost)
+        self.statements = sum('"event":"statement"' in line and '"command":"Query"' in line
+                              for path in self.log.glob("log/*.jsonl")
+                              for line in path.open())  # fmt: skip
         shutil.rmtree(self.log)
         return spent_s, f"{len(lost)} lost lines, {packets} lost packets"
 
@@ -222,7 +297,7 @@ def value_of(word, text):
     return int(line.split(":")[1].split()[0])
 
 
-def live(server, work, rounds, seconds):
+def live(server, work, rounds, seconds, packetbeat):
     """Beside a load: processor time of the capture for each statement, and what the load loses."""
     programs = {
         "none": lambda: None,
@@ -230,6 +305,8 @@ def live(server, work, rounds, seconds):
         "tacho capture": lambda: Capture(server, work),
         "tcpdump -w /dev/null": lambda: Tcpdump(server.port, "/dev/null"),
     }
+    if packetbeat:
+        programs["packetbeat"] = lambda: Packetbeat(packetbeat, server.port, work).start()
     return beside(server, programs, "live", "oltp_read_write", rounds, seconds)
 
 
@@ -240,6 +317,49 @@ def threads(server, work, rounds, seconds, most):
         name = f"--threads {count}{again}"
         programs[name] = lambda count=count: Capture(server, work, "--threads", str(count))
     return beside(server, programs, "threads", "oltp_point_select", rounds, seconds)
+
+
+def replay(server, work, rounds, events, rates, is_first):
+    """Point selects at constant rates, sent into a pair of interfaces of a network namespace."""
+    recorded, path = work / "recorded.pcap", work / "packets.pcap"
+    record(server, recorded, lambda: server.sysbench(
+        "oltp_point_select", "run", "--db-ps-mode=disable", f"--events={events}", "--time=0"))
+    # On lo, checksums are left to a network card that does not exist.
+    run("tcprewrite", "--fixcsum", f"--infile={recorded}", f"--outfile={path}")
+    recorded.unlink()
+    counts = json.loads(children_s([TARGET / "examples/decode", path])[1])
+    packets = int(run("capinfos", "-Mrc", path, stdout=subprocess.PIPE)
+                  .stdout.splitlines()[-1].split()[-1])  # fmt: skip
+    name = f"tacho-bench-{os.getpid()}"
+    inside = ["ip", "netns", "exec", name]
+    # Before all other processes: a sender that waits for them has no constant rate.
+    before_others = [*inside, "chrt", "--rr", "1"]
+    run("ip", "netns", "add", name)
+    try:
+        run(*inside, "ip", "link", "add", "v0", "mtu", "65535", "type", "veth",
+            "peer", "name", "v1", "mtu", "65535")  # fmt: skip
+        for interface in ("lo", "v0", "v1"):
+            run(*inside, "ip", "link", "set", interface, "up")
+        for rate in [rate for rate in rates for _ in range(rounds)]:
+            # The prefixes become the command.
+            capture = Capture(server, work, interface="v0",
+                              prefix=before_others if is_first else inside)  # fmt: skip
+            pps = round(rate * packets / counts["statements"])
+            report = run(*before_others, "tcpreplay", "--preload-pcap", f"--pps={pps}",
+                         "-i", "v1", path, stdout=subprocess.PIPE,
+                         stderr=subprocess.STDOUT).stdout  # fmt: skip
+            rated = next(line for line in report.splitlines() if line.startswith("Rated:"))
+            reached = float(rated.split()[-2]) * counts["statements"] / packets
+            spent_s, note = capture.stop()
+            yield {
+                "step": "replay", "rate": rate, "real_time": is_first, "packets": packets,
+                "statements": counts["statements"], "recorded": capture.statements,
+                "statements_per_s": round(reached),
+                "processor_us_per_statement": round(spent_s / counts["statements"] * 1e6, 3),
+                "notes": note,
+            }  # fmt: skip
+    finally:
+        run("ip", "netns", "del", name)
 
 
 def beside(server, programs, step, script, rounds, seconds):
@@ -254,7 +374,8 @@ def beside(server, programs, step, script, rounds, seconds):
             text = server.sysbench(script, "run", f"--time={seconds}", "--db-ps-mode=disable")
             queries, transactions = value_of("total:", text), value_of("transactions", text)
             spent_s, note = program.stop() if program else (0.0, "")
-            found[name].append((queries, transactions / seconds, spent_s, note))
+            share = getattr(program, "statements", 0) / queries
+            found[name].append((queries, transactions / seconds, spent_s, note, share))
     first = next((name for name in programs if name not in ("none", "none again")), None)
     cost = {name: [it[2] / it[0] for it in each] for name, each in found.items()}
     for name, each in found.items():
@@ -267,6 +388,8 @@ def beside(server, programs, step, script, rounds, seconds):
             "ratio_to_none": round(statistics.median(pairs), 3),
             "processor_us_per_statement": round(statistics.median(cost[name]) * 1e6, 3),
             f"processor_ratio_to_{first}": round(statistics.median(costs), 3),
+            # The client library sends a few more.
+            "recorded_to_sent": round(statistics.median(it[4] for it in each), 4),
             "notes": sorted({it[3].strip().replace("\n", ", ") for it in each}),
         }  # fmt: skip
 
@@ -280,6 +403,12 @@ def main():
                         help="point selects in a packet file; default: %(default)s")  # fmt: skip
     parser.add_argument("--other-decoder", type=Path, metavar="PATH",
                         help="`files`: the example `decode` of another version")  # fmt: skip
+    parser.add_argument("--rates", default="100000", metavar="N,…",
+                        help="statements a second of `replay`; default: %(default)s")  # fmt: skip
+    parser.add_argument("--real-time", action="store_true",
+                        help="`replay`: run the capture before all other work")  # fmt: skip
+    parser.add_argument("--packetbeat", type=Path, metavar="PATH",
+                        help="`files`, `live`: measure this packetbeat beside")  # fmt: skip
     parser.add_argument("--seconds", type=int, default=15,
                         help="length of a load of `live`; default: %(default)s")  # fmt: skip
     parser.add_argument("--threads", type=int, default=2,
@@ -297,8 +426,12 @@ def main():
             for step in arguments.steps.split(","):
                 results = {
                     "files": lambda: files(server, work, arguments.rounds, arguments.events,
-                                           arguments.other_decoder),
-                    "live": lambda: live(server, work, arguments.rounds, arguments.seconds),
+                                           arguments.other_decoder, arguments.packetbeat),
+                    "live": lambda: live(server, work, arguments.rounds, arguments.seconds,
+                                         arguments.packetbeat),
+                    "replay": lambda: replay(server, work, arguments.rounds, arguments.events,
+                                             map(int, arguments.rates.split(",")),
+                                             arguments.real_time),
                     "threads": lambda: threads(server, work, arguments.rounds, arguments.seconds,
                                                arguments.threads),
                 }[step]()
