@@ -189,6 +189,11 @@ const fn joined(field: Field) -> Joined {
         | Field::rows_affected
         | Field::query_time_us
         | Field::lock_time_us
+        | Field::first_byte_us
+        | Field::bytes_sent
+        | Field::warnings
+        | Field::last_insert_id
+        | Field::info
         | Field::start_ts
         | Field::count
         | Field::cause

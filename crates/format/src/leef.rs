@@ -187,6 +187,11 @@ pub const fn place(field: Field) -> Place {
         Field::sql_bytes
         | Field::params
         | Field::params_bytes
+        | Field::first_byte_us
+        | Field::bytes_sent
+        | Field::warnings
+        | Field::last_insert_id
+        | Field::info
         | Field::sql_redacted
         | Field::sql_charset
         | Field::running_seq

@@ -105,6 +105,10 @@ fn append_header(
         // mariadb-dumpslow requires all of them.
         number(out, value.unwrap_or(0));
     }
+    if let Some(bytes) = record.bytes_sent {
+        out.extend_from_slice(b"  Bytes_sent: ");
+        number(out, bytes);
+    }
     out.push(b'\n');
 }
 
@@ -213,6 +217,7 @@ pub const fn place(field: Field) -> Place {
         Field::rows_affected => Place::In("Rows_affected"),
         Field::query_time_us => Place::In("Query_time"),
         Field::lock_time_us => Place::In("Lock_time"),
+        Field::bytes_sent => Place::In("Bytes_sent"),
         Field::seq
         | Field::event
         | Field::outcome
@@ -231,6 +236,10 @@ pub const fn place(field: Field) -> Place {
         | Field::sql_bytes
         | Field::params
         | Field::params_bytes
+        | Field::first_byte_us
+        | Field::warnings
+        | Field::last_insert_id
+        | Field::info
         | Field::sql_redacted
         | Field::sql_charset
         | Field::digest
@@ -306,6 +315,14 @@ mod tests {
         # Query_time: 1.500000  Lock_time: 0.000020  Rows_sent: 1  Rows_examined: 2\n\
         # Rows_affected: 0\n";
     const TIMESTAMP: &str = "SET timestamp=1795319365;\n";
+
+    #[test]
+    fn bytes_sent_are_behind_the_rows_if_they_are_known() {
+        let captured = Record { bytes_sent: Some(60), db: b"", ..base() };
+        let header = HEADER.replace("Schema: shop", "Schema: ");
+        let header = header.replace("Rows_affected: 0", "Rows_affected: 0  Bytes_sent: 60");
+        assert_eq!(lines(&[captured]), format!("{header}{TIMESTAMP}SELECT 1;\n"));
+    }
 
     #[test]
     fn use_is_written_when_the_database_changes() {

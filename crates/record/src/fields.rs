@@ -157,6 +157,23 @@ macro_rules! fields {
                     "µs spent waiting for table locks",
                     "ended statements, if reported", "server";
             }
+            answer {
+                first_byte_us => first_byte_us: Number,
+                    "µs from the start of the statement to the first byte of the answer",
+                    "commands with an answer in a capture", "packets";
+                bytes_sent => bytes_sent: Number,
+                    "bytes; what the server sent as the answer: see [Answers](#answers)",
+                    "commands with an answer in a capture", "packets";
+                warnings => warnings: Number,
+                    "number of warnings, as `SHOW WARNINGS` would show",
+                    "ended statements in a capture, if not 0", "server";
+                last_insert_id => last_insert_id: Number,
+                    "value of an `AUTO_INCREMENT` column, or of `LAST_INSERT_ID(expr)`",
+                    "ended statements in a capture, if not 0", "server";
+                info => info: Message,
+                    "the server's text about the statement, such as the rows that it matched",
+                    "ended statements in a capture, if any", "server";
+            }
             recorder {
                 start_ts => start_ts_us: Time,
                     "start of the range of a `lost` line",

@@ -192,6 +192,10 @@ fn append_line(out: &mut Vec<u8>, record: &Record, clock: &mut TimeFormatter) {
     append_who(out, record);
     append_statement(out, record);
     append_cost(out, record);
+    // Only lines of a capture have these.
+    if has_answer(record) {
+        append_answer(out, record);
+    }
     append_recorder(out, record, clock);
     out.extend_from_slice(b"}\n");
     debug_assert!(!out[start..out.len() - 1].contains(&b'\n'));
@@ -349,6 +353,20 @@ fn append_params(out: &mut Vec<u8>, record: &Record) {
 /// Its cost.
 fn append_cost(out: &mut Vec<u8>, record: &Record) {
     group::cost(out, record, None);
+}
+
+/// Whether there is anything about the answer.
+#[inline(always)]
+fn has_answer(record: &Record) -> bool {
+    let Record { first_byte_us, bytes_sent, warnings, last_insert_id, info, .. } = record;
+    let numbers = [first_byte_us, bytes_sent, warnings, last_insert_id];
+    // Without a branch for each of them.
+    numbers.iter().fold(!info.is_empty(), |has, number| has | number.is_some())
+}
+
+#[inline(never)]
+fn append_answer(out: &mut Vec<u8>, record: &Record) {
+    group::answer(out, record, None);
 }
 
 /// Fields of only some kinds of lines.

@@ -102,7 +102,9 @@ fn column(field: Field) -> &'static [&'static str] {
 fn kind(field: Field) -> TargetKind {
     let words = |all: &[&'static str]| TargetKind::Word(all.to_vec());
     match (field, field.kind()) {
-        (Field::query_time_us | Field::lock_time_us, _) => TargetKind::Micros,
+        (Field::query_time_us | Field::lock_time_us | Field::first_byte_us, _) => {
+            TargetKind::Micros
+        }
         (Field::class, _) => words(&CLASSES),
         (Field::action, _) => words(&ACTIONS),
         (_, Kind::Event) => TargetKind::Word(EventKind::ALL.map(EventKind::name).to_vec()),

@@ -36,6 +36,11 @@ export interface LogRecord {
   rows_affected?: number;
   query_time_us?: number;
   lock_time_us?: number;
+  first_byte_us?: number;
+  bytes_sent?: number;
+  warnings?: number;
+  last_insert_id?: number;
+  info?: string;
   start_ts?: string;
   running_seq?: number;
   count?: number;

@@ -2,7 +2,7 @@ import { For, type JSX, Show } from "solid-js";
 import type { LogRecord, RecordAnswer, TableUse } from "../api/types.ts";
 import { result, summary } from "../lib/describe.ts";
 import { FIELDS, FILTERABLE, GROUPS, SHOWN_ELSEWHERE } from "../lib/fields.ts";
-import { duration, integer } from "../lib/format.ts";
+import { bytes, duration, integer } from "../lib/format.ts";
 import { connectionHref, recordHref } from "../lib/links.ts";
 import { href } from "../lib/router.ts";
 import { filter } from "../lib/search-text.ts";
@@ -174,6 +174,9 @@ function Value(props: { name: string; value: unknown; record: LogRecord }): JSX.
   }
   if (props.name.endsWith("_us") && typeof props.value === "number") {
     return <span title={`${integer(props.value)} µs`}>{duration(props.value)}</span>;
+  }
+  if (/(^|_)bytes(_|$)/.test(props.name) && typeof props.value === "number") {
+    return <span title={`${integer(props.value)} bytes`}>{bytes(props.value)}</span>;
   }
   if (props.name.endsWith("_ts") && typeof props.value === "string") {
     return dateTime(parseInstant(props.value) ?? 0, 6);

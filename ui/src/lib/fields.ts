@@ -37,6 +37,7 @@ export const GROUPS: [string, string[]][] = [
     "Cost",
     "query_time_us lock_time_us rows_sent rows_examined rows_affected running_seq".split(" "),
   ],
+  ["Answer", "first_byte_us bytes_sent warnings last_insert_id info".split(" ")],
   [
     "Session",
     `user priv_user proxy_user os_user host ip port db program client_version tls conn conn_seq run

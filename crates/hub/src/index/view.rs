@@ -17,9 +17,11 @@ pub struct View {
     pub filter: Option<String>,
 }
 
-/// Whether a field can have literals of a statement.
+/// Whether a field can have literals of a statement: `INSERT INTO t (id) VALUES (7)` makes 7 the
+/// last id.
 fn has_literals(field: Field) -> bool {
-    matches!(field.kind(), Kind::Statement | Kind::Message | Kind::Attributes | Kind::Params)
+    field == Field::last_insert_id
+        || matches!(field.kind(), Kind::Statement | Kind::Message | Kind::Attributes | Kind::Params)
 }
 
 impl View {
@@ -38,6 +40,7 @@ impl View {
                         "NULL::STRUCT(\"key\" VARCHAR, \"value\" VARCHAR)[] AS attributes"
                             .to_owned()
                     }
+                    "last_insert_id" => "NULL::UBIGINT AS last_insert_id".to_owned(),
                     name => format!("NULL::VARCHAR AS \"{name}\""),
                 })
                 .collect();
@@ -77,7 +80,8 @@ mod tests {
         let servers = Scope::Servers(vec!["db1".parse().unwrap()]);
         let viewer = View::of(&caller(Role::Viewer, servers));
         let columns = viewer.columns.unwrap();
-        let hidden = "sql error rewritten_query params old_value detail attributes raw";
+        let hidden =
+            "sql error rewritten_query params last_insert_id info old_value detail attributes raw";
         for name in hidden.split(' ') {
             assert!(
                 columns.contains(&format!(" AS {name}"))

@@ -15,14 +15,14 @@ use super::clock::Clock;
 use crate::fields::{Field, Kind};
 
 const COUNT: usize = Field::ALL.len();
-const _: () = assert!(COUNT < u64::BITS as usize, "a set of fields is one number");
+const _: () = assert!(COUNT < u128::BITS as usize, "a set of fields is one number");
 
 /// The beginning of each line.
 const HEAD: &[u8] = b"{\"v\":1";
 
 /// A set of fields.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct FieldSet(u64);
+pub struct FieldSet(u128);
 
 impl FieldSet {
     /// Whether it has the field.

@@ -110,8 +110,8 @@ impl<'de> Value<'de> for Option<Timestamp> {
 /// Which fields, and which of their companions, a line has had.
 #[derive(Default)]
 struct Seen {
-    fields: u64,
-    companions: u64,
+    fields: u128,
+    companions: u128,
 }
 
 impl Seen {
@@ -127,7 +127,7 @@ impl Seen {
         value: &mut V,
         map: &mut A,
     ) -> Result<(), A::Error> {
-        const { assert!(Field::ALL.len() <= u64::BITS as usize) };
+        const { assert!(Field::ALL.len() <= u128::BITS as usize) };
         let (seen, ending) =
             if is_companion { (&mut self.companions, "_b64") } else { (&mut self.fields, "") };
         let bit = 1 << field as u32;
