@@ -1,6 +1,7 @@
 //! Guarantees of the recorder with every server. `TACHO_SERVER` selects the server; the default is
 //! the MariaDB of this machine. Tests in modules `mariadb_only` are not for MySQL.
 
+mod capture_answers;
 mod capture_clients;
 mod capture_disk;
 mod capture_enrich;

@@ -13,7 +13,7 @@ use tacho_embed::Recorder;
 use tacho_probe::{Thread, tacho_probe_emit, tacho_probe_end_known, tacho_probe_session};
 use tacho_ring::chunk::Killed;
 use tacho_ring::codec::{
-    Bytes, Event as Record, PRESENT_FIGURES, PRESENT_OUTERMOST, PRESENT_QUERY_TIME,
+    Bytes, Event as Record, PRESENT_ANSWER, PRESENT_FIGURES, PRESENT_OUTERMOST, PRESENT_QUERY_TIME,
     PRESENT_ROWS_AFFECTED, PRESENT_ROWS_SENT, PRESENT_SQLSTATE, PRESENT_TEXT, RecordKind,
     STRING_CHARSET, STRING_COMMAND, STRING_COUNT, STRING_DB, STRING_IP, STRING_OS_USER,
     STRING_PROXY_USER, STRING_USER, captured_conn,
@@ -23,7 +23,7 @@ use tacho_ring::session;
 use tacho_settings::Setting;
 
 use crate::metrics::Recorded;
-use crate::mysql::{Client, CommandEnd, Event, Failure, Identity, Output};
+use crate::mysql::{AnswerBytes, Client, CommandEnd, Event, Failure, Identity, Output, Remarks};
 
 /// Longest part of a name in [`STRING_PROXY_USER`], bytes.
 const PART_BYTES_MAX: usize = 128;
@@ -228,6 +228,9 @@ impl<'r> Probe<'r> {
     fn end(&mut self, who: &Identity, ts_us: i64, end: &CommandEnd) {
         let open = self.open.remove(&who.number);
         self.put_failure(who, ts_us, end.failure.as_ref());
+        if open.is_some() && end.remarks != Remarks::default() {
+            self.put_remarks(who, ts_us, &end.remarks);
+        }
         let mut record = with_figures(Record { ts_us, ..Record::EMPTY }, end);
         record = failed(record, end.failure.as_ref());
         record.kind = RecordKind::Point as u32;
@@ -249,6 +252,20 @@ impl<'r> Probe<'r> {
             }
         }
         self.put(who, &Client::default(), record, end.command);
+    }
+
+    /// What the answer says about its statement, before the record of its end.
+    fn put_remarks(&mut self, who: &Identity, ts_us: i64, remarks: &Remarks) {
+        let Remarks { last_insert_id, warnings, info } = remarks;
+        let record = Record {
+            kind: RecordKind::Answer as u32,
+            present: PRESENT_TEXT | PRESENT_FIGURES,
+            ts_us,
+            figures: [*last_insert_id, *warnings, 0, 0, 0],
+            text: Bytes::of(info),
+            ..Record::EMPTY
+        };
+        self.emit_record(who, record);
     }
 
     fn point(&mut self, who: &Identity, ts_us: i64, end: &CommandEnd) {
@@ -344,6 +361,11 @@ fn with_figures(record: Record, end: &CommandEnd) -> Record {
     }
     let sent = end.rows_sent.unwrap_or(0);
     let affected = end.rows_affected.unwrap_or(0);
-    let figures = [sent, 0, affected, end.query_time_us, 0];
+    let mut figures = [sent, 0, affected, end.query_time_us, 0];
+    let AnswerBytes { bytes_sent, first_byte_us } = end.answer;
+    if bytes_sent > 0 {
+        present |= PRESENT_ANSWER;
+        (figures[1], figures[4]) = (bytes_sent, first_byte_us);
+    }
     Record { present: record.present | present, figures, ..record }
 }

@@ -16,7 +16,9 @@
 //! | `calls` | calls whose tables the server does not report |
 //! | `notice` | lines about the server itself |
 //! | `params` | parameters of prepared statements |
+//! | `answer` | what the answer to a statement says |
 
+mod answer;
 mod calls;
 mod carry_over;
 mod digests;

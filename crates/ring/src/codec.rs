@@ -52,6 +52,10 @@ pub enum RecordKind {
     /// If not all of them are there, `figures[0]` has the length of all as they were sent,
     /// otherwise 0.
     Params = 13,
+    /// The answer to the statement that is open says: `figures[0]` the `last_insert_id`,
+    /// `figures[1]` the number of warnings (both 0: none), the text `info`, in UTF-8. Only a
+    /// capture writes it, before the end of the statement.
+    Answer = 14,
 }
 
 impl RecordKind {
@@ -92,6 +96,7 @@ impl RecordKind {
             11 => Notice,
             12 => Lost,
             13 => Params,
+            14 => Answer,
             _ => return None,
         })
     }
@@ -186,6 +191,9 @@ pub const PRESENT_NESTED: u32 = 4096;
 pub const PRESENT_AWAITED: u32 = 8192;
 /// ERROR: a rule of the filter keeps the statement from running, and the text is its name.
 pub const PRESENT_BLOCKED: u32 = 16384;
+/// END and POINT of a capture, which has no rows examined and no lock time: `figures[1]` has the
+/// bytes of the answer, `figures[4]` the time to its first byte, µs.
+pub const PRESENT_ANSWER: u32 = 32768;
 
 /// The fixed part of the body.
 #[repr(C)]

@@ -48,7 +48,7 @@ pub const MAGIC: [u8; 8] = *b"TACHOAR\x01";
 /// Major version: readers refuse another one.
 pub const VERSION_MAJOR: u16 = 1;
 /// Minor version: readers accept any.
-pub const VERSION_MINOR: u16 = 9;
+pub const VERSION_MINOR: u16 = 10;
 /// Reads as this value only on a machine of the same byte order.
 pub const ENDIAN_MARK: u32 = 0x0102_0304;
 

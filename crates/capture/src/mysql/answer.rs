@@ -8,6 +8,12 @@ use super::read::Reader;
 pub struct Ok<'p> {
     /// Rows changed, inserted or deleted.
     pub affected: u64,
+    /// The first value of an `AUTO_INCREMENT` column, or of `LAST_INSERT_ID(expr)`; 0: none.
+    pub last_insert_id: u64,
+    /// Conditions that `SHOW WARNINGS` would show.
+    pub warnings: u16,
+    /// What the statement says about itself, such as the rows that it matched.
+    pub info: &'p [u8],
     /// Bits `STATUS_*`.
     pub status: u16,
     /// The new default database, if it has changed.
@@ -24,19 +30,35 @@ impl<'p> Ok<'p> {
     pub fn read(payload: &'p [u8], session_caps: Option<u64>) -> Option<Ok<'p>> {
         let mut reader = Reader::new(payload);
         let affected = reader.lenenc()?;
-        reader.lenenc()?;
+        let last_insert_id = reader.lenenc()?;
         let status = reader.u16()?;
-        reader.u16()?;
-        let mut ok = Ok { affected, status, ..Ok::default() };
-        let tracks = session_caps.is_none_or(|session| session & caps::SESSION_TRACK != 0);
-        if tracks && status & caps::STATUS_SESSION_CHANGED != 0 {
-            // Without the capability a text to the end of the packet is here; then this finds
-            // nothing.
-            if let Some((_info, changes)) = reader.lenenc_bytes().zip(reader.lenenc_bytes()) {
-                ok.take_changes(Reader::new(changes));
-            }
+        let warnings = reader.u16()?;
+        let mut ok = Ok { affected, last_insert_id, warnings, status, ..Ok::default() };
+        if !reader.is_empty() {
+            ok.take_info(reader, session_caps);
         }
         Some(ok)
+    }
+
+    /// Takes the text behind the fixed part, and the changes of the session behind that.
+    fn take_info(&mut self, mut reader: Reader<'p>, session_caps: Option<u64>) {
+        let rest = reader.rest();
+        let tracks = session_caps.is_none_or(|session| session & caps::SESSION_TRACK != 0);
+        let is_changed = tracks && self.status & caps::STATUS_SESSION_CHANGED != 0;
+        let info = reader.lenenc_bytes();
+        match info {
+            Some(info) if is_changed => {
+                if let Some(changes) = reader.lenenc_bytes() {
+                    self.info = info;
+                    self.take_changes(Reader::new(changes));
+                }
+            }
+            // MySQL and MariaDB send its length also without session tracking.
+            Some(info) if reader.is_empty() => self.info = info,
+            // The documented form without session tracking: a text to the end of the packet.
+            _ if session_caps.is_some() && !tracks => self.info = rest,
+            _ => {}
+        }
     }
 
     fn take_changes(&mut self, mut changes: Reader<'p>) {
@@ -59,11 +81,12 @@ impl<'p> Ok<'p> {
     }
 }
 
-/// The status of an EOF packet; `payload` after its first byte.
-pub fn eof_status(payload: &[u8]) -> Option<u16> {
+/// An EOF packet as an OK packet, which has more; `payload` after its first byte.
+pub fn eof(payload: &[u8]) -> Option<Ok<'_>> {
     let mut reader = Reader::new(payload);
-    reader.u16()?;
-    reader.u16()
+    let warnings = reader.u16()?;
+    let status = reader.u16()?;
+    Some(Ok { warnings, status, ..Ok::default() })
 }
 
 /// Length of an EOF packet.
@@ -114,6 +137,37 @@ mod tests {
         for end in 0..payload.len() {
             let _ = Ok::read(&payload[..end], None);
         }
+    }
+
+    #[test]
+    fn an_ok_packet_has_the_facts_about_its_statement() {
+        let of = |payload: &'static [u8], session_caps| {
+            let ok = Ok::read(payload, session_caps).expect("an OK packet");
+            (ok.affected, ok.last_insert_id, ok.warnings, ok.info)
+        };
+        // Both servers send the length of the text with and without session tracking.
+        let counted = b"\x01\xfc\x39\x30\x02\0\x05\x01\x07Rows: 1";
+        for session_caps in [None, Some(0), Some(caps::SESSION_TRACK)] {
+            assert_eq!(of(counted, session_caps), (1, 12345, 261, &b"Rows: 1"[..]));
+            assert_eq!(of(b"\0\0\x02\0\0\0", session_caps), (0, 0, 0, &b""[..]));
+            assert_eq!(of(b"\0\0\x02\0\0\0\0", session_caps).3, b"");
+        }
+        // The documentation has no length there.
+        let to_the_end = b"\0\0\x02\0\0\0Rows: 1";
+        assert_eq!(of(to_the_end, Some(0)).3, b"Rows: 1");
+        assert_eq!(of(to_the_end, Some(caps::SESSION_TRACK)).3, b"");
+        assert_eq!(of(to_the_end, None).3, b"");
+        // Before changes of the session.
+        let tracked = b"\0\0\x02\x40\0\0\x02ab\x07\x01\x05\x04test";
+        assert_eq!(of(tracked, Some(caps::SESSION_TRACK)).3, b"ab");
+        assert_eq!(Ok::read(tracked, None).expect("an OK packet").db, Some(&b"test"[..]));
+    }
+
+    #[test]
+    fn an_eof_packet_has_warnings_and_a_status() {
+        let ok = eof(b"\x03\x01\x22\0").expect("an EOF packet");
+        assert_eq!((ok.warnings, ok.status), (0x103, 0x22));
+        assert_eq!(eof(b"\0\0\x02"), None);
     }
 
     #[test]

@@ -77,6 +77,13 @@ impl Message<'_> {
     pub fn is_whole(&self) -> bool {
         !self.is_damaged && self.bytes.len() as u64 == self.total
     }
+
+    /// Its length with the headers of its packets.
+    pub fn sent_bytes(&self) -> u64 {
+        // A packet of the greatest length is continued, if only by an empty one.
+        let packets = self.total / LONG as u64 + 1;
+        self.total + packets * HEAD_BYTES as u64
+    }
 }
 
 /// The place of a message of several packets.

@@ -79,6 +79,27 @@ pub struct Identity {
     pub is_partial: bool,
 }
 
+/// The answer to a command, as bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AnswerBytes {
+    /// What the server has sent, with the headers of the packets, and compressed if they are; 0:
+    /// there was no answer.
+    pub bytes_sent: u64,
+    /// From the last byte of the command to the first one of the answer, µs.
+    pub first_byte_us: u64,
+}
+
+/// What the answer to a statement says besides its rows.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Remarks {
+    /// The last value of an `AUTO_INCREMENT` column, or of `LAST_INSERT_ID(expr)`; 0: none.
+    pub last_insert_id: u64,
+    /// The number of warnings.
+    pub warnings: u64,
+    /// The text about the statement, in UTF-8; empty: none.
+    pub info: Vec<u8>,
+}
+
 /// How a command ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CommandEnd {
@@ -92,6 +113,10 @@ pub struct CommandEnd {
     pub rows_affected: Option<u64>,
     /// From the last byte of the command to the last one of the answer, µs.
     pub query_time_us: u64,
+    /// The answer.
+    pub answer: AnswerBytes,
+    /// What it says besides the rows; not of commands without a text.
+    pub remarks: Remarks,
     /// The text is known to be one statement.
     pub is_one: bool,
 }

@@ -1,6 +1,6 @@
 //! The answer to one command: from its first packet to its last one.
 
-use super::answer::{EOF_BYTES, Failure, Ok, eof_status};
+use super::answer::{EOF_BYTES, Failure, Ok, eof};
 use super::caps;
 use super::command::{Answers, Kind, PREPARE, QUERY};
 use super::frame::{Keep, Message};
@@ -11,6 +11,8 @@ use super::read::Reader;
 const KEPT_BYTES: usize = 64 << 10;
 /// Packets of at least this length cannot end a result set.
 const END_BYTES_MAX: u64 = 0xff_ffff;
+/// The longest `info` that is recorded: no text of a server is longer (`MYSQL_ERRMSG_SIZE`).
+const INFO_BYTES_MAX: usize = 512;
 
 /// Where an answer is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,6 +56,12 @@ pub struct Outcome {
     pub rows_sent: u64,
     /// Rows affected, unless the last result was a result set.
     pub rows_affected: Option<u64>,
+    /// The last value of an `AUTO_INCREMENT` column that a result has; 0: none has.
+    pub last_insert_id: u64,
+    /// Warnings of all results.
+    pub warnings: u64,
+    /// The last text about a result.
+    pub info: Vec<u8>,
     /// The prepared statement.
     pub prepared: Option<Prepared>,
     /// The new default database.
@@ -156,8 +164,8 @@ impl Response {
                 if !is_eof {
                     return self.row(first, rest, message);
                 }
-                match eof_status(rest) {
-                    Some(status) if status & caps::STATUS_CURSOR != 0 => self.end(status),
+                match eof(rest) {
+                    Some(ok) if ok.status & caps::STATUS_CURSOR != 0 => self.end(&ok),
                     Some(_) => Step::More,
                     None => Step::Wrong,
                 }
@@ -238,15 +246,12 @@ impl Response {
     fn row(&mut self, first: u8, rest: &[u8], message: &Message<'_>) -> Step {
         match first {
             0xff => self.failed(rest, message),
-            0xfe if message.total == EOF_BYTES => match eof_status(rest) {
-                Some(status) => self.end(status),
+            0xfe if message.total == EOF_BYTES => match eof(rest) {
+                Some(ok) => self.end(&ok),
                 None => Step::Wrong,
             },
             0xfe if message.total < END_BYTES_MAX => match Ok::read(rest, self.session_caps) {
-                Some(ok) => {
-                    self.note(&ok);
-                    self.end(ok.status)
-                }
+                Some(ok) => self.end(&ok),
                 None => Step::Wrong,
             },
             _ => {
@@ -267,8 +272,16 @@ impl Response {
         self.after_result(ok.status)
     }
 
+    /// What the packet at the end of a result says, except the rows.
     fn note(&mut self, ok: &Ok<'_>) {
-        let Outcome { db, charset, .. } = &mut self.outcome;
+        let Outcome { db, charset, last_insert_id, warnings, info, .. } = &mut self.outcome;
+        *warnings += u64::from(ok.warnings);
+        if ok.last_insert_id != 0 {
+            *last_insert_id = ok.last_insert_id;
+        }
+        if (1..=INFO_BYTES_MAX).contains(&ok.info.len()) {
+            *info = ok.info.to_vec();
+        }
         if let Some(new) = ok.db {
             *db = Some(name(new));
         }
@@ -278,9 +291,10 @@ impl Response {
     }
 
     /// A result set has ended.
-    fn end(&mut self, status: u16) -> Step {
+    fn end(&mut self, ok: &Ok<'_>) -> Step {
+        self.note(ok);
         self.outcome.results += 1;
-        self.after_result(status)
+        self.after_result(ok.status)
     }
 
     fn after_result(&mut self, status: u16) -> Step {
@@ -296,6 +310,9 @@ impl Response {
             Some(failure) => {
                 self.outcome.failure = Some(failure);
                 self.outcome.rows_affected = None;
+                self.outcome.last_insert_id = 0;
+                self.outcome.warnings = 0;
+                self.outcome.info = Vec::new();
                 Step::Done
             }
             None => Step::Wrong,
@@ -310,7 +327,9 @@ impl Response {
         };
         self.outcome.prepared = Some(Prepared { id, params });
         self.outcome.results += 1;
-        let is_described = reader.take(3).and_then(|_| reader.u8()) != Some(0);
+        let warnings = reader.take(1).and_then(|_| reader.u16());
+        self.outcome.warnings = warnings.map_or(0, u64::from);
+        let is_described = warnings.and_then(|_| reader.u8()) != Some(0);
         if (params == 0 && columns == 0) || !is_described {
             return Step::Done;
         }

@@ -145,6 +145,10 @@ pub struct Session {
     file_bytes: u64,
     /// The answer to the first command of the queue.
     response: Option<Response>,
+    /// Bytes of the answer up to now, as they were sent.
+    answer_bytes: u64,
+    /// When its first byte was sent, µs.
+    answered_us: Option<i64>,
     /// Sequence number of the next packet of the answer.
     next_seq: u8,
     /// The first command after a gap: believed when its answer fits.
@@ -190,6 +194,8 @@ impl Session {
             queue_bytes: 0,
             file_bytes: 0,
             response: None,
+            answer_bytes: 0,
+            answered_us: None,
             next_seq: 0,
             is_trial: false,
             may_have_eof: false,

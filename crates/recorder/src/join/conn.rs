@@ -62,7 +62,7 @@ impl Default for CarryOver {
 pub struct Open {
     /// Its start.
     pub start: Start,
-    /// Its errors and tables, its rewritten text, its parameters.
+    /// Its errors and tables, its rewritten text, its parameters, its answer.
     pub extras: Vec<RecordPlace>,
     /// Number within its connection.
     pub rec_no: u64,
@@ -327,7 +327,7 @@ impl Conn {
                     }
                 }
             }
-            RecordKind::Params => self.params(place, head, ready),
+            RecordKind::Params | RecordKind::Answer => self.captured(place, head, ready),
             RecordKind::Table | RecordKind::Rewrite => {
                 let exact = self.open.iter().rposition(|o| o.query_id == head.query_id);
                 let index = exact.or_else(|| self.open.len().checked_sub(1));
@@ -355,10 +355,10 @@ impl Conn {
         }
     }
 
-    /// Parameters of the open statement, in a capture. Apart from the others, so that those cost
-    /// what they did.
+    /// Parameters of the open statement, or its answer, in a capture. Apart from the others, so
+    /// that those cost what they did.
     #[cold]
-    fn params(&mut self, place: RecordPlace, head: &Head, ready: &mut Vec<Ready>) {
+    fn captured(&mut self, place: RecordPlace, head: &Head, ready: &mut Vec<Ready>) {
         match self.open.iter_mut().rfind(|open| open.query_id == head.query_id) {
             Some(open) => open.extras.push(place),
             // Its start is lost, and counted.

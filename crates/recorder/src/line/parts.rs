@@ -4,9 +4,10 @@ use tacho_record::charset::Charset;
 use tacho_record::json;
 use tacho_record::{Outcome, Record, TableAccess, TableUse};
 use tacho_ring::codec::{
-    Captured, PRESENT_LOCK_TIME, PRESENT_QUERY_TIME, PRESENT_ROWS_AFFECTED, PRESENT_ROWS_EXAMINED,
-    PRESENT_ROWS_SENT, STRING_CHARSET, STRING_COMMAND, STRING_COUNT, STRING_DB, STRING_HOST,
-    STRING_IP, STRING_OS_USER, STRING_PRIV_USER, STRING_PROXY_USER, STRING_USER, View, is_captured,
+    Captured, PRESENT_ANSWER, PRESENT_LOCK_TIME, PRESENT_QUERY_TIME, PRESENT_ROWS_AFFECTED,
+    PRESENT_ROWS_EXAMINED, PRESENT_ROWS_SENT, STRING_CHARSET, STRING_COMMAND, STRING_COUNT,
+    STRING_DB, STRING_HOST, STRING_IP, STRING_OS_USER, STRING_PRIV_USER, STRING_PROXY_USER,
+    STRING_USER, View, is_captured,
 };
 use tacho_sql::redact;
 
@@ -155,7 +156,13 @@ pub(super) fn outcome_of(record: &mut Record<'_>, end: &StatementEnd) {
     record.rows_examined = figure(PRESENT_ROWS_EXAMINED, 1);
     record.rows_affected = figure(PRESENT_ROWS_AFFECTED, 2);
     record.query_time_us = figure(PRESENT_QUERY_TIME, 3);
-    record.lock_time_us = figure(PRESENT_LOCK_TIME, 4);
+    if end.present & PRESENT_LOCK_TIME != 0 {
+        record.lock_time_us = Some(end.parts.figures[4]);
+    } else if end.present & PRESENT_ANSWER != 0 {
+        // Of a capture only, which has no lock time: other ends hardly get here.
+        record.bytes_sent = Some(end.parts.figures[1]);
+        record.first_byte_us = Some(end.parts.figures[4]);
+    }
 }
 
 pub(super) fn table_of<'v>(view: &View<'v>) -> TableUse<'v> {

@@ -6,6 +6,7 @@ use tacho_filter::Action;
 use tacho_record::{Outcome, Record};
 use tacho_sql::redact;
 
+use super::answer::AnswerRecord;
 use super::digests::{Digests, Found, Ordinary};
 use super::parts::TextKind;
 use super::secrets::{Shown, clean_message, executes_text, quotes_another_text};
@@ -92,6 +93,30 @@ impl<'t> Texts<'t> {
         Some(params::json(params, text, self.kind.setting, record.text_charset()))
     }
 
+    /// Puts what the answer says into the line. `is_redacted`: something was removed from the shown
+    /// texts.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn answer<'v>(
+        &self,
+        answer: &AnswerRecord<'v>,
+        is_redacted: bool,
+        record: &mut Record<'v>,
+        style: &Style<'_>,
+    ) {
+        let has_secret = self.carry_over.is_some_and(|carry_over| carry_over.has_secret);
+        let is_redacted = is_redacted || has_secret || self.is_gone;
+        answer.put(self.has_no_literals(style), is_redacted, record);
+    }
+
+    /// Whether all literals of the statement are removed.
+    fn has_no_literals(&self, style: &Style<'_>) -> bool {
+        let carry_over = self.carry_over;
+        style.redact_literals
+            || self.action.no_text
+            || carry_over.is_some_and(|carry_over| carry_over.no_literals)
+    }
+
     /// Whether the server has parsed all of the text, as one statement.
     #[inline(always)]
     pub(super) fn is_parsed(&self, record: &Record<'_>) -> bool {
@@ -119,9 +144,7 @@ impl<'t> Texts<'t> {
         style: &Style<'_>,
     ) -> Cow<'m, [u8]> {
         let Texts { text, kind, is_gone, carry_over, .. } = *self;
-        let no_literals =
-            self.action.no_text || carry_over.is_some_and(|carry_over| carry_over.no_literals);
-        if style.redact_literals || no_literals {
+        if self.has_no_literals(style) {
             return redact::message_without_literals(record.errno, message).into();
         }
         let has_secret = is_redacted || carry_over.is_some_and(|carry_over| carry_over.has_secret);

@@ -10,6 +10,7 @@ use tacho_ring::codec::{
 use tacho_sql::digest::Normaliser;
 use tacho_sql::redact;
 
+use super::answer::AnswerRecord;
 use super::calls::Gaps;
 use super::load::{Buffers, Loaded, Shortfall};
 use super::parts::{Known, TextKind, end_of, identify, know, outcome_of, table_of};
@@ -145,6 +146,26 @@ struct Gathered<'v> {
     rewritten: Option<&'v [u8]>,
     /// The parameters as they are in the arena, and the length of all of them if some are missing.
     params: Option<(&'v [u8], u64)>,
+    /// What the answer says.
+    answer: Option<AnswerRecord<'v>>,
+}
+
+impl<'v> Gathered<'v> {
+    /// Puts what only a capture knows into the line, except its parameters, which are returned as
+    /// JSON. `is_redacted`: something was removed from the shown texts.
+    #[inline(always)]
+    fn captured(
+        &self,
+        texts: &Texts<'_>,
+        is_redacted: bool,
+        record: &mut Record<'v>,
+        style: &Style<'_>,
+    ) -> Option<Vec<u8>> {
+        if let Some(answer) = &self.answer {
+            texts.answer(answer, is_redacted, record, style);
+        }
+        self.params.and_then(|params| texts.params(params, record, style))
+    }
 }
 
 /// `is_outcome_open`: it has ended, and no end has recorded the outcome.
@@ -180,6 +201,7 @@ fn gather<'v>(
             RecordKind::Params => {
                 gathered.params = text.ok().map(|text| (text, view.figures[0]));
             }
+            RecordKind::Answer => gathered.answer = Some(AnswerRecord::read(&view, text)),
             RecordKind::Error => {
                 // The last message with the error number of the outcome is its message. If no end
                 // recorded that number, the message gives it.
@@ -371,7 +393,7 @@ pub fn write_statement(
     let rewritten = texts.shown_rewritten().map(|text| show(text, 0, false));
     let is_redacted = is_redacted(&shown) || is_redacted(&rewritten);
     let message = message.map(|message| texts.clean(message, is_redacted, &record, style));
-    let params = gathered.params.and_then(|params| texts.params(params, &mut record, style));
+    let params = gathered.captured(&texts, is_redacted, &mut record, style);
     record.params = params.as_deref().unwrap_or_default();
     let digests = style.digest.then_some(digests);
     texts.put((&shown, &rewritten), message.as_deref(), (found, digests), &mut record);

@@ -134,6 +134,7 @@ fn write_less(
     record.detail = &[];
     record.attributes = &[];
     record.params = &[];
+    record.info = &[];
     json::write_line(out, record, style.clock);
 }
 

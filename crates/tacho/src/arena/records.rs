@@ -352,6 +352,7 @@ fn kind_name(kind: RecordKind) -> &'static str {
         RecordKind::Notice => "notice",
         RecordKind::Lost => "lost",
         RecordKind::Params => "params",
+        RecordKind::Answer => "answer",
     }
 }
 

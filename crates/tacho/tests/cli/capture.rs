@@ -73,6 +73,28 @@ fn literals_can_be_removed() {
 }
 
 #[test]
+fn answers_have_bytes_and_times() {
+    let statements = |args: &[&str]| {
+        let lines = lines(&read(&packets(), &[&SERVER[..], args].concat()));
+        lines.into_iter().filter(|line| line["query_time_us"].is_u64()).collect::<Vec<_>>()
+    };
+    let all = statements(&[]);
+    let answered = all.iter().filter(|line| line["bytes_sent"].is_u64()).collect::<Vec<_>>();
+    for line in &answered {
+        // A packet with one byte at least.
+        assert!(line["bytes_sent"].as_u64() >= Some(5), "{line}");
+        assert!(line["first_byte_us"].as_u64() <= line["query_time_us"].as_u64(), "{line}");
+    }
+    let unanswered = ["Quit", "Close stmt", "Long Data"];
+    let is_unanswered = |line: &&Value| unanswered.iter().any(|name| line["command"] == *name);
+    assert_eq!(answered.len() + all.iter().filter(is_unanswered).count(), all.len());
+    // An id may be a literal of the statement.
+    let has_id = |lines: &[Value]| lines.iter().any(|line| line["last_insert_id"].is_u64());
+    assert!(has_id(&all));
+    assert!(!has_id(&statements(&["--redact-literals"])));
+}
+
+#[test]
 fn executions_have_their_parameters() {
     let executions = |args: &[&str]| {
         let lines = lines(&read(&packets(), &[&SERVER[..], args].concat()));

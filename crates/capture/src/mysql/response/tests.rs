@@ -64,6 +64,29 @@ fn several_results_are_counted_together() {
 }
 
 #[test]
+fn warnings_are_added_up_and_the_last_id_and_text_count() {
+    const FIRST: &[u8] = b"\0\x01\x05\x0a\0\x02\0\x05first";
+    const SECOND: &[u8] = b"\0\x02\0\x0a\0\x01\0";
+    let of = |it: Outcome| (it.last_insert_id, it.warnings, it.info);
+    // The EOF packet behind the columns has the warnings, too.
+    let rows = [b"\x01", COLUMN, b"\xfe\x03\0\x02\0", ROW, b"\xfe\x03\0\x02\0"];
+    assert_eq!(of(outcome(QUERY, OLD, &rows)), (0, 3, vec![]));
+    let rows = [b"\x01", COLUMN, ROW, b"\xfe\0\0\x02\0\x03\0"];
+    assert_eq!(of(outcome(QUERY, NEW, &rows)), (0, 3, vec![]));
+    let cursor = [b"\x01", COLUMN, b"\xfe\x04\0\x42\0"];
+    assert_eq!(of(outcome(EXECUTE, OLD, &cursor)), (0, 4, vec![]));
+    let several = [FIRST, SECOND, b"\x01", COLUMN, ROW, b"\xfe\0\0\x02\0\x04\0"];
+    assert_eq!(of(outcome(QUERY, NEW, &several)), (5, 7, b"first".to_vec()));
+    // As with the rows affected, an error leaves nothing of them.
+    assert_eq!(of(outcome(QUERY, NEW, &[FIRST, ERROR])), (0, 0, vec![]));
+    // No server sends such a long text.
+    let long = [&b"\0\0\0\x02\0\0\0\xfc\x01\x02"[..], &[b'x'; 513]].concat();
+    assert_eq!(of(outcome(QUERY, OLD, &[&long])), (0, 0, vec![]));
+    let prepared = b"\0\x07\0\0\0\0\0\0\0\0\x06\0";
+    assert_eq!(of(outcome(PREPARE, OLD, &[prepared])), (0, 6, vec![]));
+}
+
+#[test]
 fn rows_of_a_cursor_come_later() {
     assert_eq!(outcome(EXECUTE, OLD, &[b"\x01", COLUMN, EOF_CURSOR]).rows_sent, 0);
     assert_eq!(outcome(EXECUTE, NEW, &[b"\x01", COLUMN, END_CURSOR]).rows_sent, 0);

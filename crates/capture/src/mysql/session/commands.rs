@@ -14,7 +14,7 @@ use crate::mysql::read::Reader;
 use crate::mysql::response::{Outcome, Response, Step};
 use crate::mysql::text::Text;
 use crate::mysql::track;
-use crate::mysql::{Cause, CommandEnd, Event, Output};
+use crate::mysql::{AnswerBytes, Cause, CommandEnd, Event, Output, Remarks, Side};
 use crate::mysql::{Failure, caps};
 
 /// The first byte of a replica's acknowledgement (`kPacketMagicNum`): no command.
@@ -144,6 +144,8 @@ impl Session {
             if command.kind.answers != Answers::Never {
                 self.next_seq = command.answer_seq;
                 self.response = Some(Response::new(command.kind, self.caps));
+                self.answer_bytes = 0;
+                self.answered_us = None;
                 self.may_have_eof = false;
                 if !self.is_trial {
                     self.start(out);
@@ -288,6 +290,12 @@ impl Session {
             return self.lose(Cause::Protocol, message.total, ts_us, out);
         }
         self.next_seq = message.next_seq;
+        if self.packing.is_none() {
+            self.answer_bytes += message.sent_bytes();
+        }
+        if self.answered_us.is_none() {
+            self.answered_us = self.begun_us[Side::Server as usize].or(Some(ts_us));
+        }
         // A packet whose first byte is missing may be the last one.
         let goes_on = answers == Answers::Login
             && message.bytes.first().is_some_and(|it| !matches!(it, 0 | 0xff));
@@ -328,6 +336,10 @@ impl Session {
         let outcome = response.outcome();
         let Some(command) = self.pop() else { return };
         let is_text = has_start(command.kind) && command.kind.code != INIT_DB;
+        // Of a command that was sent before the last answer, it may be earlier.
+        let since_us = |us: i64| u64::try_from(us.saturating_sub(command.ts_us)).unwrap_or(0);
+        let Outcome { last_insert_id, warnings, .. } = outcome;
+        let remarks = Remarks { last_insert_id, warnings, info: outcome.info.clone() };
         let end = CommandEnd {
             command: command.kind.name,
             failure: outcome.failure.clone(),
@@ -335,7 +347,12 @@ impl Session {
             rows_affected: outcome
                 .rows_affected
                 .filter(|_| is_text && command.kind.code != PREPARE),
-            query_time_us: u64::try_from(ts_us.saturating_sub(command.ts_us)).unwrap_or(0),
+            query_time_us: since_us(ts_us),
+            answer: AnswerBytes {
+                bytes_sent: std::mem::take(&mut self.answer_bytes),
+                first_byte_us: since_us(self.answered_us.unwrap_or(ts_us)),
+            },
+            remarks: if has_start(command.kind) { remarks } else { Remarks::default() },
             is_one: outcome.results == 1,
         };
         if command.kind.code == CHANGE_USER {

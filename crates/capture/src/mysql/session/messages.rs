@@ -14,8 +14,15 @@ impl Session {
         let algorithm = packing.algorithm;
         let mut inflater = std::mem::take(&mut packing.inflaters[side as usize]);
         loop {
+            let before = inflater.arrived_bytes() + input.len() as u64;
             match inflater.next(&mut input, algorithm) {
-                Ok(Some(plain)) => self.messages(side, plain, ts_us, out),
+                Ok(Some(plain)) => {
+                    if side == Side::Server {
+                        // The whole packet. A server sends the end of an answer in one of its own.
+                        self.answer_bytes += before - input.len() as u64;
+                    }
+                    self.messages(side, plain, ts_us, out);
+                }
                 Ok(None) => break,
                 Err(_) => {
                     self.lose(Cause::Protocol, inflater.arrived_bytes(), ts_us, out);

@@ -1,3 +1,4 @@
+mod answers;
 mod large;
 mod lost;
 mod params;
