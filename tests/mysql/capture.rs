@@ -91,7 +91,7 @@ fn run_reset(port: u16) {
     raw.command(com::QUIT, b"").expect("an end");
 }
 
-/// A client that has no end-of-file packets, and changes to an account with a password.
+/// The library of another client, which changes to an account with a password.
 fn run_library(port: u16) {
     let options = mysql::OptsBuilder::new()
         .ip_or_hostname(Some("127.0.0.1"))
