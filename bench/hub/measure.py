@@ -188,8 +188,9 @@ def seen_lags(hub, is_running, name):
     return lags
 
 
-def compression(data, line_bytes):
-    """All complete files of a replica: what they need on the disk, and what that costs."""
+def compression(options, data, line_bytes):
+    """All complete files of a replica: what they need on the disk, and what that costs. Then the
+    questions: their records are in compressed files."""
     plain = {
         path: path.stat().st_size
         for log in sorted((data / "replica").glob("db*/1"))
@@ -207,7 +208,6 @@ def compression(data, line_bytes):
     usage.wait_until(is_done, "the complete files are compressed", 1800)
     elapsed = time.perf_counter() - begin
     cpu_s = usage.cpu_s(hub.process.pid)
-    hub.stop()
     records = sum(plain.values()) / line_bytes
     tell(
         what="compression", files=len(plain), records=round(records),
@@ -215,6 +215,8 @@ def compression(data, line_bytes):
         hub_cpu_us=round(cpu_s / records * 1e6, 2),
         replica_bytes=round(sum(path.stat().st_size for path in stored.values()) / records, 1),
     )  # fmt: skip
+    rounds([hub], options.days, options.repeats, state="compressed")
+    hub.stop()
 
 
 def lag(options, work):
@@ -343,9 +345,12 @@ def measure(options, work):
         hub, records, line_bytes = ingest(options, work)
         if "peers" in steps:
             peers(options, work, hub, records)
+        elif "compression" in steps:
+            # Otherwise the peers' step has asked.
+            rounds([hub], options.days, options.repeats, state="not compressed")
         hub.stop()
         if "compression" in steps:
-            compression(work / "hub", line_bytes)
+            compression(options, work / "hub", line_bytes)
         shutil.rmtree(work / "hub")
     for step in (lag, shipper, store):
         if step.__name__ in steps:
