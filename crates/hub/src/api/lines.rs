@@ -12,8 +12,8 @@ use super::filter::BYTES_MAX;
 use super::records::Cursor;
 use crate::data::DataDirectory;
 
-/// Most parts of compressed files that are decompressed for some records. Each takes 2 ms. The index
-/// needs some 50 ms more for all columns of a page than for its places.
+/// Most parts of compressed files that are decompressed for some records. Each takes 2 ms. For all
+/// columns of a page the index needs some 50 ms more than for its places.
 const PARTS_MAX: usize = 24;
 
 /// The lines of these records, in the same order, each without its newline.

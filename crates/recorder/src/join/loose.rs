@@ -3,8 +3,8 @@
 //!
 //! The pass that finds such a record may have missed an earlier one: that was committed before, but
 //! to a chunk that the pass had already read. The next whole pass finds it. These records therefore
-//! wait until that pass has ended, and so do later records of the connection. Then they are sorted
-//! by time, as after a crash.
+//! wait until that pass has ended, and so do records of the connection that are found meanwhile. Then
+//! they are sorted by time, as after a crash; those behind them are ordered by their numbers again.
 
 use tacho_ring::codec::RecordKind;
 use tacho_ring::layout::FRAGMENT_FIRST;
@@ -37,8 +37,25 @@ impl Conn {
         self.sort_loose();
         let ripe = self.loose.iter().rposition(|s| s.pass < pass).map_or(0, |last| last + 1);
         let unripe = self.loose.split_off(ripe);
-        counts.loose -= self.loose.len();
-        for s in std::mem::replace(&mut self.loose, unripe) {
+        let ripe = std::mem::replace(&mut self.loose, unripe);
+        self.take_waiting(ripe, counts, ready);
+        // What follows has numbers, as a rule, and those give its order from here on. A connection
+        // that is never quiet would have waiting records for ever.
+        if !self.loose.iter().any(|s| self.is_loose(&s.head)) {
+            let numbered = std::mem::take(&mut self.loose);
+            self.take_waiting(numbered, counts, ready);
+        }
+        if counts.stashed > 0 {
+            self.unstash(counts, ready);
+        }
+        // If the clock was set back, a record may follow the end of the connection.
+        self.is_gone &= self.is_quiet();
+    }
+
+    /// Takes records that have waited, or stashes them until their number is the next one.
+    fn take_waiting(&mut self, waiting: Vec<Stashed>, counts: &mut Counts, ready: &mut Vec<Ready>) {
+        counts.loose -= waiting.len();
+        for s in waiting {
             if self.is_next(&s.head) {
                 self.take(&s.head, s.at, counts, ready);
             } else {
@@ -46,11 +63,6 @@ impl Conn {
                 counts.stashed += 1;
             }
         }
-        if counts.stashed > 0 {
-            self.unstash(counts, ready);
-        }
-        // If the clock was set back, a record may follow the end of the connection.
-        self.is_gone &= self.is_quiet();
     }
 
     /// Sorts the waiting records into the order in which they happened.

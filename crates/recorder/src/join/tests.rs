@@ -421,6 +421,31 @@ fn an_end_that_a_pass_finds_before_its_start_waits_for_it() {
     }
 }
 
+/// Each pass found some, so that all records of a busy connection waited and were sorted, for ever.
+#[test]
+fn a_connection_that_is_never_quiet_waits_only_once() {
+    let mut all = Orderless::new();
+    all.join.begin_pass();
+    all.whole(epoch(3), 1);
+    all.join.end_pass(&mut all.ready);
+    assert!(all.ready.is_empty() && all.join.has_loose(), "{:?}", all.ready);
+    all.join.begin_pass();
+    // The second one comes from a chunk that is read later.
+    for (rec_no, id) in [(epoch(3) + 1, 2), (epoch(3) + 3, 4), (epoch(3) + 2, 3)] {
+        all.whole(rec_no, id);
+    }
+    all.join.end_pass(&mut all.ready);
+    let lines = |all: &Orderless| all.ready.iter().map(Ready::ts_us).collect::<Vec<_>>();
+    assert_eq!((lines(&all), all.join.has_loose()), (vec![1, 2, 3, 4], false));
+    all.join.begin_pass();
+    all.whole(epoch(3) + 4, 5);
+    assert_eq!(lines(&all), [1, 2, 3, 4, 5], "it does not wait for the end of the pass");
+    // Those without a number wait as before.
+    all.whole(0, 6);
+    all.join.end_pass(&mut all.ready);
+    assert!(all.join.has_loose());
+}
+
 #[test]
 fn a_gap_in_an_epoch_is_counted_once() {
     for (old, new) in [(3, 8), (8, 3)] {
