@@ -3,8 +3,8 @@
 //!
 //! The pass that finds such a record may have missed an earlier one: that was committed before, but
 //! to a chunk that the pass had already read. The next whole pass finds it. These records therefore
-//! wait until that pass has ended, and so do records of the connection that are found meanwhile. Then
-//! they are sorted by time, as after a crash; those behind them are ordered by their numbers again.
+//! wait until that pass has ended, and so do records of the connection that are found meanwhile.
+//! Then they are sorted by time, as after a crash. Those behind them are ordered by their numbers.
 
 use tacho_ring::codec::RecordKind;
 use tacho_ring::layout::FRAGMENT_FIRST;
@@ -39,7 +39,7 @@ impl Conn {
         let unripe = self.loose.split_off(ripe);
         let ripe = std::mem::replace(&mut self.loose, unripe);
         self.take_waiting(ripe, counts, ready);
-        // What follows has numbers, as a rule, and those give its order from here on. A connection
+        // Later ones have numbers, as a rule, which give their order from here on. A connection
         // that is never quiet would have waiting records for ever.
         if !self.loose.iter().any(|s| self.is_loose(&s.head)) {
             let numbered = std::mem::take(&mut self.loose);
