@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{self, BufRead as _, BufReader, ErrorKind, Read as _};
+use std::path::Path;
 
 use tacho_replica::ReplicaFile;
 use tacho_replica::columns::CONTENT_BYTES;
@@ -33,18 +34,18 @@ pub fn read(data: &DataDirectory, keys: &[Cursor]) -> io::Result<Vec<String>> {
     for ((server, generation, file), mut places) in order {
         let server: Origin = server.parse().map_err(io::Error::other)?;
         let file: FileName = file.parse().map_err(io::Error::other)?;
-        let directory = data.generation(&server, generation.into());
-        let file = ReplicaFile::open(&directory.join(file.to_string()))?;
+        let path = data.generation(&server, generation.into()).join(file.to_string());
         places.sort_by_key(|at| keys[*at].offset());
-        parts += compressed_parts(&file, places.iter().map(|at| keys[*at].offset()));
+        parts += compressed_parts(&path, places.iter().map(|at| keys[*at].offset()));
         if parts > PARTS_MAX {
             return Err(io::Error::other("the records are in too many parts of compressed files"));
         }
-        files.push((file, places));
+        files.push((path, places));
     }
     let mut lines = vec![String::new(); keys.len()];
     let mut rest_bytes = BYTES_MAX;
-    for (file, places) in files {
+    for (path, places) in files {
+        let file = ReplicaFile::open(&path)?;
         for at in places {
             let line = line(&file, keys[at].offset(), rest_bytes)?;
             let line = line.ok_or(ErrorKind::UnexpectedEof)?;
@@ -56,8 +57,8 @@ pub fn read(data: &DataDirectory, keys: &[Cursor]) -> io::Result<Vec<String>> {
 }
 
 /// How many parts of a compressed file these offsets, in order, are in. A plain one has no parts.
-fn compressed_parts(file: &ReplicaFile, offsets: impl Iterator<Item = u64>) -> usize {
-    if file.plain().is_some() {
+fn compressed_parts(path: &Path, offsets: impl Iterator<Item = u64>) -> usize {
+    if path.exists() {
         return 0;
     }
     let mut parts: Vec<u64> = offsets.map(|offset| offset / CONTENT_BYTES as u64).collect();
@@ -87,7 +88,7 @@ mod tests {
         let path = directory.path().join("audit-1.jsonl");
         let part = CONTENT_BYTES as u64;
         let offsets = [1, part - 1, part, 5 * part, 5 * part + 1];
-        let parts = || compressed_parts(&ReplicaFile::open(&path).unwrap(), offsets.into_iter());
+        let parts = || compressed_parts(&path, offsets.into_iter());
         let mut writer = columns::Writer::new(Vec::new()).unwrap();
         writer.part(b"{}\n").unwrap();
         std::fs::write(compressed_path(&path), writer.finish().unwrap()).unwrap();
