@@ -2,9 +2,9 @@
 
 use std::fs::File;
 use std::io::{self, Read};
-use std::os::unix::fs::FileExt as _;
 use std::sync::{Mutex, PoisonError};
 
+use tacho_seekable::damage::{damaged, read_at};
 use twox_hash::XxHash3_64;
 use zstd::bulk::Decompressor;
 use zstd::zstd_safe;
@@ -17,30 +17,6 @@ use crate::layout::{
     FRAMES_MAX, Footer, MAGIC, WHOLE, checksum, number,
 };
 use crate::stream::Unpacker;
-
-/// The disk cannot read a part of the file: errno(3) on Linux.
-const EIO: i32 = 5;
-
-fn damaged(text: impl Into<String>) -> io::Error {
-    // Without a number of the operating system: a fault of the content.
-    io::Error::new(io::ErrorKind::InvalidData, text.into())
-}
-
-/// Reads what the length of the file, or its table, says is there.
-fn read_at(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<()> {
-    file.read_exact_at(buffer, offset).map_err(fault_of)
-}
-
-/// What an error says about the content. A sector that the disk cannot read is as good as changed.
-fn fault_of(error: io::Error) -> io::Error {
-    if error.kind() == io::ErrorKind::UnexpectedEof {
-        damaged("the file by columns was cut")
-    } else if error.raw_os_error() == Some(EIO) {
-        damaged(format!("a part of the file by columns cannot be read from the disk: {error}"))
-    } else {
-        error
-    }
-}
 
 /// Where a frame is in the file.
 #[derive(Clone, Copy, Debug)]
@@ -265,18 +241,5 @@ impl Read for Sequential {
         let count = self.reader.read_at(buffer, self.offset)?;
         self.offset += count as u64;
         Ok(count)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_sector_that_cannot_be_read_is_damage_and_a_missing_permission_is_not() {
-        let kind = |number| fault_of(io::Error::from_raw_os_error(number)).kind();
-        assert_eq!(kind(EIO), io::ErrorKind::InvalidData);
-        let denied = 13;
-        assert_eq!(kind(denied), io::ErrorKind::PermissionDenied);
     }
 }

@@ -7,13 +7,16 @@
 //! content, each but the last has [`CONTENT_BYTES`] of content, and the sizes in the table add up
 //! to the file. So bytes that were changed or cut are an error, and never other content.
 
+pub mod damage;
+
 use std::fs::File;
 use std::io::{self, Write};
-use std::os::unix::fs::FileExt as _;
 use std::sync::{Mutex, PoisonError};
 
 use zstd::bulk::{Compressor, Decompressor};
 use zstd::zstd_safe::{self, CParameter};
+
+use damage::{damaged, read_at};
 
 /// Content of a frame, bytes. The last frame has less.
 pub const CONTENT_BYTES: usize = 1 << 20;
@@ -29,34 +32,10 @@ const END_MAGIC: u32 = 0x8F92_EAB1;
 const HEADER_BYTES: u64 = 8;
 const ENTRY_BYTES: u64 = 8;
 const FOOTER_BYTES: u64 = 9;
-/// The disk cannot read a part of the file: errno(3) on Linux.
-const EIO: i32 = 5;
 /// The longest header of a zstd frame.
 const FRAME_HEADER_BYTES: usize = 18;
 /// Where a frame says what is in it, and the bit that says that it has a checksum.
 const DESCRIPTOR: (usize, u8) = (4, 1 << 2);
-
-fn damaged(text: impl Into<String>) -> io::Error {
-    // Without a number of the operating system: a fault of the content.
-    io::Error::new(io::ErrorKind::InvalidData, text.into())
-}
-
-/// Reads what the length of the file, or its table, says is there.
-fn read_at(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<()> {
-    file.read_exact_at(buffer, offset).map_err(fault_of)
-}
-
-/// What an error says about the content. A sector that the disk cannot read is as good as changed:
-/// a copy of the file is needed, and a hub starts without it.
-fn fault_of(error: io::Error) -> io::Error {
-    if error.kind() == io::ErrorKind::UnexpectedEof {
-        damaged("the compressed file was cut")
-    } else if error.raw_os_error() == Some(EIO) {
-        damaged(format!("a part of the compressed file cannot be read from the disk: {error}"))
-    } else {
-        error
-    }
-}
 
 /// Compresses content that comes in parts.
 pub struct Writer<W> {
@@ -358,18 +337,5 @@ impl Reader {
             Ok(_) => Err(fault("its content has another length")),
             Err(error) => Err(fault(&error.to_string())),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_sector_that_cannot_be_read_is_damage_and_a_missing_permission_is_not() {
-        let kind = |number| fault_of(io::Error::from_raw_os_error(number)).kind();
-        assert_eq!(kind(EIO), io::ErrorKind::InvalidData);
-        let denied = 13;
-        assert_eq!(kind(denied), io::ErrorKind::PermissionDenied);
     }
 }
