@@ -1,5 +1,5 @@
-//! Zone: outside. What a capture records of an answer is what the client reads in it: the last id,
-//! the warnings, the text. Its bytes are those that the server counts (`Bytes_sent`).
+//! Zone: outside. The fields of an answer in a capture have the values that the client reads in it:
+//! last id, warnings, text. Its bytes are those that the server counts (`Bytes_sent`).
 
 use std::fs;
 
