@@ -14,6 +14,7 @@
 //! | `frame` | the protocol between the two, over pipes |
 //! | `worker` | the process: opens DuckDB, locks it down, runs one query at a time |
 //! | `prescan` | which parts of the files can have a text at all |
+//! | `rows` | rows of the files by their numbers, with all columns |
 //! | `check` | what a user's SQL may refer to |
 //! | `engine` | a safe interface to DuckDB's C functions |
 //! | `aggregate` | `time_histogram`, which adds up the statement times of rollups |
@@ -29,6 +30,7 @@ mod frame;
 mod library;
 mod pool;
 mod prescan;
+mod rows;
 mod value;
 mod worker;
 
@@ -36,6 +38,7 @@ pub use frame::{ColumnInfo, FailureKind, Times};
 pub use library::find_library;
 pub use pool::{Answer, Cancel, Pool, QueryError, Request, Settings};
 pub use prescan::{Needle, Prescan};
+pub use rows::RowPlace;
 pub use worker::run_worker;
 
 /// A text as a literal of SQL.

@@ -13,6 +13,7 @@ use serde_json::Value;
 
 use crate::frame::{ColumnInfo, FailureKind, Setup, Times};
 use crate::prescan::Prescan;
+use crate::rows::RowPlace;
 use process::Worker;
 
 /// How often a waiting query looks whether it was cancelled.
@@ -62,6 +63,11 @@ pub struct Request {
     /// A property of all rows of the view that the query finds. Parts of the files that cannot have
     /// such rows are not read.
     pub prescan: Option<Prescan>,
+    /// The view has two more columns: `segment_file` and `segment_row`, the [`RowPlace`] of a row.
+    pub has_places: bool,
+    /// Instead of a query: these rows, with all columns of the files and times in µs. If they have
+    /// more than `max_bytes`, the answer has none of them.
+    pub places: Vec<RowPlace>,
     /// Rows at most; the others are left out.
     pub max_rows: u64,
     /// Bytes of all rows at most; the others are left out.

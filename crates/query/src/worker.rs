@@ -8,12 +8,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver};
 
+use parquet::errors::ParquetError;
+
 use crate::check::{self, Refusal};
 use crate::engine::{Connection, Database, EngineError, Rows, SELECT};
 use crate::frame::{self, ColumnInfo, End, Failure, FailureKind, Setup, from_worker, to_worker};
 use crate::literal;
 use crate::pool::Request;
 use crate::prescan::{Cancelled, FilePart, Prescanner};
+use crate::rows;
 use crate::value::Type;
 
 /// The priority: below landing, above merges (`crates/store/src/merge.rs`).
@@ -218,6 +221,10 @@ impl Runner {
     }
 
     fn run(&mut self, query: &Request) -> Result<End, Stop> {
+        if !query.places.is_empty() {
+            let sent = rows::send(&query.places, query.max_bytes, &mut self.output);
+            return Ok(sent.map_err(Stop::Pipe)??);
+        }
         let connection = &*self.connection;
         let whole = |file: &PathBuf| FilePart { file: file.clone(), rows: None };
         let parts = match &query.prescan {
@@ -275,6 +282,12 @@ impl From<EngineError> for Stop {
     }
 }
 
+impl From<ParquetError> for Stop {
+    fn from(error: ParquetError) -> Self {
+        Self::Engine(EngineError(error.to_string()))
+    }
+}
+
 impl From<Cancelled> for Stop {
     fn from(_: Cancelled) -> Self {
         Self::Cancelled
@@ -301,27 +314,29 @@ fn create_records(
     parts: &[FilePart],
 ) -> Result<(), EngineError> {
     let name = |file: &Path| literal(&file.to_string_lossy());
+    let all = match query.has_places {
+        true => "*, filename AS segment_file, file_row_number AS segment_row",
+        false => "*",
+    };
     let whole = parts.iter().filter(|part| part.rows.is_none());
     let whole: Vec<String> = whole.map(|part| name(&part.file)).collect();
     let mut tables = Vec::new();
     if !whole.is_empty() {
-        tables.push(format!("read_parquet([{}])", whole.join(",")));
+        tables.push(format!("SELECT {all} FROM read_parquet([{}])", whole.join(",")));
     }
     for FilePart { file, rows } in parts {
         if let Some(rows) = rows {
             // DuckDB knows which row groups have them.
             tables.push(format!(
-                "read_parquet({}) WHERE file_row_number >= {} AND file_row_number < {}",
+                "SELECT {all} FROM read_parquet({}) WHERE file_row_number >= {} \
+                 AND file_row_number < {}",
                 name(file),
                 rows.start,
                 rows.end
             ));
         }
     }
-    let table = match &tables[..] {
-        [table] => table.clone(),
-        all => format!("(SELECT * FROM {})", all.join(" UNION ALL SELECT * FROM ")),
-    };
+    let table = format!("({})", tables.join(" UNION ALL "));
     let columns = query.columns.as_deref().unwrap_or("*");
     let filter = query.filter.as_deref().unwrap_or("true");
     connection.execute(&format!(

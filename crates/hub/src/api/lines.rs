@@ -13,16 +13,16 @@ use super::filter::BYTES_MAX;
 use super::records::Cursor;
 use crate::data::DataDirectory;
 
-/// Most parts of compressed files that are decompressed for some records. Each takes 2 ms. For all
-/// columns of a page the index needs some 50 ms more than for its places.
-const PARTS_MAX: usize = 24;
+/// Most parts of compressed files that are decompressed for some records. Each takes 2 ms, and the
+/// index needs some 15 ms for all columns of a page.
+const PARTS_MAX: usize = 8;
 
 /// The lines of these records, in the same order, each without its newline.
 ///
 /// # Errors
 /// One of them cannot be read: it is in no file any more, or too long, or not of UTF-8. Or they are
 /// so far apart in compressed files that the index is faster. The index has all of them.
-pub fn read(data: &DataDirectory, keys: &[Cursor]) -> io::Result<Vec<String>> {
+pub fn read(data: &DataDirectory, keys: &[&Cursor]) -> io::Result<Vec<String>> {
     // One file after the other, each from its beginning: of a compressed one, a part of 1 MiB is in
     // memory.
     let mut order: BTreeMap<(&str, u32, &str), Vec<usize>> = BTreeMap::new();

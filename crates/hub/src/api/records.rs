@@ -9,7 +9,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use tacho_query::{Request, literal};
+use tacho_query::{Answer, Request, RowPlace, literal};
 use tacho_record::Field;
 use tacho_store::{COLUMNS, ColumnKind, line_json, record_json};
 
@@ -26,15 +26,48 @@ const LIMIT_MAX: u64 = 1_000;
 /// More than an answer has, and than DuckDB would look up one by one (`worker.rs` of
 /// `tacho-query`), which would read all columns of whole files.
 const PAGE_ROWS: u64 = 4_096;
+/// How many more rows than wanted are asked for: so many may have the time of the last one, and its
+/// key has to decide.
+const TIES: u64 = 16;
 /// The key of a row: answers are in this order.
 const KEY: [&str; 6] = ["ts", "\"server\"", "coalesce(seq, 0)", "generation", "file", "\"offset\""];
 
-/// The columns of a [`Cursor`], the number without its replacement.
-const KEY_COLUMNS: &str = "ts, \"server\", seq, generation, file, \"offset\"";
+/// The columns of a [`FoundRow`]: those of a [`Cursor`], the number without its replacement, and
+/// its place.
+const ROW_COLUMNS: &str =
+    "ts, \"server\", seq, generation, file, \"offset\", segment_file, segment_row";
 
-/// The key of a record: where an answer ends and the next one begins.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// The key of a record: where an answer ends and the next one begins. Its order is that of `KEY`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Cursor(i64, String, u64, u32, String, u64);
+
+/// A row of the index that is in an answer.
+struct FoundRow {
+    key: Cursor,
+    /// Whether it has a number: it is a record.
+    is_record: bool,
+    place: RowPlace,
+}
+
+impl FoundRow {
+    /// From rows of [`ROW_COLUMNS`].
+    fn of_all(rows: &[Vec<Value>]) -> Result<Vec<Self>, ApiError> {
+        rows.iter().map(|row| Self::of(row)).collect()
+    }
+
+    fn of(row: &[Value]) -> Result<Self, ApiError> {
+        let key = Cursor::of_key(row)?;
+        let [_, _, seq, _, _, _, file, number] = row else {
+            return Err(ApiError::internal(&"a row without its place"));
+        };
+        let place = file
+            .as_str()
+            .zip(number.as_u64())
+            .map(|(file, row)| RowPlace { file: file.into(), row });
+        let place = place.ok_or_else(|| ApiError::internal(&"a row without its place"))?;
+        Ok(Self { key, is_record: !seq.is_null(), place })
+    }
+}
 
 /// A record of an answer.
 struct Hit {
@@ -59,12 +92,11 @@ impl Cursor {
             ColumnKind::File,
             ColumnKind::Offset,
         ];
-        Ok(Self::of_key(&key.map(|kind| value(row, kind).clone()))?.0)
+        Self::of_key(&key.map(|kind| value(row, kind).clone()))
     }
 
-    /// From a row of [`KEY_COLUMNS`], and whether it has a number.
-    fn of_key(row: &[Value]) -> Result<(Self, bool), ApiError> {
-        let [ts_us, server, seq, generation, file, offset] = row else {
+    fn of_key(row: &[Value]) -> Result<Self, ApiError> {
+        let [ts_us, server, seq, generation, file, offset, ..] = row else {
             return Err(ApiError::internal(&"a row without its key"));
         };
         let read = || {
@@ -77,8 +109,7 @@ impl Cursor {
                 offset.as_u64()?,
             ))
         };
-        let key = read().ok_or_else(|| ApiError::internal(&"a row without its key"))?;
-        Ok((key, !seq.is_null()))
+        read().ok_or_else(|| ApiError::internal(&"a row without its key"))
     }
 
     /// The name of the origin.
@@ -187,8 +218,8 @@ pub fn to_json(
 }
 
 /// Records in order. The newest (or oldest) ones are searched first, because the range may be long
-/// and the answer short. First their time is found, by the columns of the search alone; then the
-/// records of that time are read.
+/// and the answer short. First their places are found, in the order of time alone; then the records
+/// are read.
 async fn find(
     state: &AppState,
     filter: &Filter,
@@ -196,9 +227,6 @@ async fn find(
     is_descending: bool,
     wanted: u64,
 ) -> Result<Vec<Hit>, ApiError> {
-    let index = &state.index;
-    let order = KEY.map(|key| if is_descending { format!("{key} DESC") } else { key.to_owned() });
-    let (by_time, order) = (&order[0], order.join(", "));
     let (from_us, to_us) = filter.range();
     let (mut first_us, mut end_us) = (from_us, to_us);
     match &cursor {
@@ -208,37 +236,16 @@ async fn find(
     }
     let windows = Windows::new(filter.snapshot.segments(), (first_us, end_us), is_descending);
     let mut found: Vec<Hit> = Vec::new();
-    for (from_us, to_us) in windows {
+    for range_us in windows {
         let mut condition = filter.condition();
-        condition += &format!(" AND ts >= {} AND ts < {}", sql_time(from_us), sql_time(to_us));
+        condition +=
+            &format!(" AND ts >= {} AND ts < {}", sql_time(range_us.0), sql_time(range_us.1));
         if let Some(cursor) = &cursor {
             condition += &format!(" AND {}", cursor.condition(is_descending));
         }
         let rest = wanted - found.len() as u64;
-        // The times of the first rows by the whole key: rows of one time are equal here.
-        let sql = format!(
-            "SELECT min(ts), max(ts) FROM \
-             (SELECT ts FROM records WHERE {condition} ORDER BY {by_time} LIMIT {rest})"
-        );
-        let request = filter.search_of(sql, from_us, to_us);
-        let times = index.fetch(filter.snapshot.clone(), request).await?.rows;
-        let time = |at| times.first().and_then(|row| row.get(at)).and_then(Value::as_i64);
-        let (Some(first_us), Some(last_us)) = (time(0), time(1)) else {
-            cursor = None;
-            continue;
-        };
-        let rows = format!(
-            "FROM records WHERE {condition} AND ts >= {} AND ts <= {} \
-             ORDER BY {order} LIMIT {PAGE_ROWS}",
-            sql_time(first_us),
-            sql_time(last_us)
-        );
-        let request = |columns: &str| {
-            let sql = format!("SELECT {columns} {rows}");
-            let request = filter.search_of(sql, first_us, last_us.saturating_add(1));
-            Request { max_rows: rest, ..request }
-        };
-        let (records, is_truncated) = read(state, filter, request).await?;
+        let window = Window { state, filter, condition, range_us, is_descending };
+        let (records, is_truncated) = window.first(rest).await?;
         let count = records.len() as u64;
         found.extend(records);
         if is_truncated && count < rest {
@@ -253,43 +260,135 @@ async fn find(
     Ok(found)
 }
 
-/// The records that `request` finds with some columns, and whether some were left out.
-async fn read(
-    state: &AppState,
-    filter: &Filter,
-    request: impl Fn(&str) -> Request,
-) -> Result<(Vec<Hit>, bool), ApiError> {
-    let index = &state.index;
-    let (of_keys, of_all) = (request(KEY_COLUMNS), request("*"));
-    // Callers who may not see statements get the columns of their view.
-    if filter.view.columns.is_none() {
-        let keys = index.fetch(filter.snapshot.clone(), of_keys).await?;
-        if let Some(found) = read_lines(state, keys.rows).await? {
-            return Ok((found, keys.is_truncated));
-        }
-    }
-    let answer = index.fetch(filter.snapshot.clone(), of_all).await?;
-    let keys = answer.rows.iter().map(|row| Cursor::of(row)).collect::<Result<Vec<_>, _>>()?;
-    let records = to_json(index, filter, answer.rows)?.into_iter();
-    let found = keys.into_iter().zip(records).map(|(key, json)| Hit { key, json });
-    Ok((found.collect(), answer.is_truncated))
+/// A part of the time of a search.
+struct Window<'a> {
+    state: &'a AppState,
+    filter: &'a Filter,
+    condition: String,
+    range_us: (i64, i64),
+    is_descending: bool,
 }
 
-/// The records of rows of [`KEY_COLUMNS`], from the replica. `None`: some have to be read from the
-/// index.
-async fn read_lines(state: &AppState, rows: Vec<Vec<Value>>) -> Result<Option<Vec<Hit>>, ApiError> {
-    let keys = rows.iter().map(|row| Cursor::of_key(row)).collect::<Result<Vec<_>, _>>()?;
-    let (keys, are_records): (Vec<Cursor>, Vec<bool>) = keys.into_iter().unzip();
+impl Window<'_> {
+    /// The first `rest` records, and whether some were left out because they are very long.
+    async fn first(&self, rest: u64) -> Result<(Vec<Hit>, bool), ApiError> {
+        // Callers who may not see statements get the columns of their view.
+        if self.filter.view.columns.is_some() {
+            let times = self.first_by_time("ts", rest).await?;
+            let times = times.iter().filter_map(|row| row.first().and_then(Value::as_i64));
+            return match (times.clone().min(), times.max()) {
+                (Some(first_us), Some(last_us)) => {
+                    self.all_columns((first_us, last_us), rest).await
+                }
+                _ => Ok((Vec::new(), false)),
+            };
+        }
+        let mut rows = FoundRow::of_all(&self.first_by_time(ROW_COLUMNS, rest).await?)?;
+        // The earliest and the latest time.
+        let span_us = |rows: &[FoundRow]| {
+            let times = || rows.iter().map(|row| row.key.0);
+            Some((times().min()?, times().max()?))
+        };
+        let Some((first_us, last_us)) = span_us(&rows) else { return Ok((Vec::new(), false)) };
+        // Rows of one time are in any order, and it may have more of them than were asked for.
+        let is_cut = rows.len() as u64 >= rest + TIES;
+        let cut_us = if self.is_descending { first_us } else { last_us };
+        let before = rows.iter().filter(|row| row.key.0 != cut_us).count() as u64;
+        if is_cut && before < rest {
+            let of_time = self.of_time(ROW_COLUMNS, (first_us, last_us), rest);
+            rows =
+                FoundRow::of_all(&self.fetch(Request { has_places: true, ..of_time }).await?.rows)?;
+        }
+        rows.sort_unstable_by(|a, b| a.key.cmp(&b.key));
+        if self.is_descending {
+            rows.reverse();
+        }
+        rows.truncate(rest as usize);
+        let rows = Arc::new(rows);
+        if let Some(found) = read_lines(self.state, Arc::clone(&rows)).await? {
+            return Ok((found, false));
+        }
+        if let Some(found) = self.at_places(&rows).await? {
+            return Ok((found, false));
+        }
+        self.all_columns(span_us(&rows).unwrap_or((first_us, last_us)), rest).await
+    }
+
+    /// Columns of the first rows by time.
+    async fn first_by_time(&self, columns: &str, rest: u64) -> Result<Vec<Vec<Value>>, ApiError> {
+        let (order, max_rows) = (if self.is_descending { "DESC" } else { "ASC" }, rest + TIES);
+        let sql = format!(
+            "SELECT {columns} FROM records WHERE {} ORDER BY ts {order} LIMIT {max_rows}",
+            self.condition
+        );
+        let request = self.filter.search_of(sql, self.range_us.0, self.range_us.1);
+        let has_places = self.filter.view.columns.is_none();
+        Ok(self.fetch(Request { max_rows, has_places, ..request }).await?.rows)
+    }
+
+    /// The records of these rows, from the index. `None`: they have too many bytes.
+    async fn at_places(&self, rows: &[FoundRow]) -> Result<Option<Vec<Hit>>, ApiError> {
+        let places = rows.iter().map(|row| row.place.clone()).collect();
+        let request = self.filter.search_of(String::new(), 0, 0);
+        let request = Request { places, prescan: None, files: Vec::new(), ..request };
+        let answer = self.fetch(request).await?;
+        if answer.is_truncated {
+            return Ok(None);
+        }
+        let records = to_json(&self.state.index, self.filter, answer.rows)?.into_iter();
+        let keys = rows.iter().map(|row| row.key.clone());
+        Ok(Some(keys.zip(records).map(|(key, json)| Hit { key, json }).collect()))
+    }
+
+    /// The first rows of this time, from the index.
+    async fn all_columns(
+        &self,
+        range_us: (i64, i64),
+        rest: u64,
+    ) -> Result<(Vec<Hit>, bool), ApiError> {
+        let answer = self.fetch(self.of_time("*", range_us, rest)).await?;
+        let keys = answer.rows.iter().map(|row| Cursor::of(row)).collect::<Result<Vec<_>, _>>()?;
+        let records = to_json(&self.state.index, self.filter, answer.rows)?.into_iter();
+        let found = keys.into_iter().zip(records).map(|(key, json)| Hit { key, json });
+        Ok((found.collect(), answer.is_truncated))
+    }
+
+    /// The query for the first rows from the one time to the other, in the order of an answer.
+    fn of_time(&self, columns: &str, (first_us, last_us): (i64, i64), rest: u64) -> Request {
+        let direction = if self.is_descending { " DESC" } else { "" };
+        let order = KEY.map(|key| format!("{key}{direction}")).join(", ");
+        let sql = format!(
+            "SELECT {columns} FROM records WHERE {} AND ts >= {} AND ts <= {} \
+             ORDER BY {order} LIMIT {PAGE_ROWS}",
+            self.condition,
+            sql_time(first_us),
+            sql_time(last_us)
+        );
+        let request = self.filter.search_of(sql, first_us, last_us.saturating_add(1));
+        Request { max_rows: rest, ..request }
+    }
+
+    async fn fetch(&self, request: Request) -> Result<Answer, ApiError> {
+        self.state.index.fetch(self.filter.snapshot.clone(), request).await
+    }
+}
+
+/// The records of these rows, from the replica. `None`: some have to be read from the index.
+async fn read_lines(
+    state: &AppState,
+    rows: Arc<Vec<FoundRow>>,
+) -> Result<Option<Vec<Hit>>, ApiError> {
     let data = Arc::clone(&state.data);
-    let read = move || lines::read(&data, &keys).map(|lines| (keys, lines));
+    let read = move || {
+        let keys: Vec<&Cursor> = rows.iter().map(|row| &row.key).collect();
+        let lines = lines::read(&data, &keys)?;
+        let hit = |(row, line): (&FoundRow, String)| {
+            let json = line_json(row.key.server(), &line, row.is_record);
+            Hit { key: row.key.clone(), json }
+        };
+        Ok::<_, std::io::Error>(rows.iter().zip(lines).map(hit).collect::<Vec<_>>())
+    };
     let read = tokio::task::spawn_blocking(read).await;
     // Retention removes files; damaged ones are an alert of the verification.
-    let Ok((keys, lines)) = read.map_err(|error| ApiError::internal(&error))? else {
-        return Ok(None);
-    };
-    let found = keys.into_iter().zip(are_records).zip(lines).map(|((key, is_record), line)| {
-        let json = line_json(key.server(), &line, is_record);
-        Hit { key, json }
-    });
-    Ok(Some(found.collect()))
+    Ok(read.map_err(|error| ApiError::internal(&error))?.ok())
 }

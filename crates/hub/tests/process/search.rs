@@ -273,20 +273,25 @@ fn pages(
 fn a_page_may_end_between_records_of_one_time() {
     let hub = Hub::start();
     let auditor = hub.token(&["--role", "auditor"]);
-    let mut senders = ["db1", "db2", "db3", "db4", "db5"].map(|origin| Sender::new(&hub, origin));
+    // More records of one time than a page has, and than are read beyond its end.
+    let origins: Vec<&str> =
+        "a b c d e f g h i j k l m n o p q r s t u v w x y".split(' ').collect();
+    let mut senders: Vec<Sender> = origins.iter().map(|origin| Sender::new(&hub, origin)).collect();
     senders.iter_mut().for_each(|sender| sender.send(&hub));
     wait_until_indexed(&hub, &auditor, &senders);
-    let servers = senders.iter().map(|sender| format!("server={}", sender.origin));
-    let servers = servers.collect::<Vec<_>>().join("&");
-    let all = pages(&hub, &auditor, &servers, ("asc", 1_000));
-    assert!(all.is_sorted());
-    // Each time has five records, so pages of seven end behind each of them.
-    assert_eq!(all.len() as u64, 5 * BODY_LINES);
-    assert!(all.chunks(5).all(|same| same.iter().all(|it| it.0 == same[0].0)));
-    assert_eq!(pages(&hub, &auditor, &servers, ("asc", 7)), all);
-    let mut back = pages(&hub, &auditor, &servers, ("desc", 7));
-    back.reverse();
-    assert_eq!(back, all);
+    for (count, limit) in [(5, 7), (25, 7), (25, 24), (25, 51)] {
+        let servers = origins[..count].iter().map(|origin| format!("server={origin}"));
+        let servers = servers.collect::<Vec<_>>().join("&");
+        let all = pages(&hub, &auditor, &servers, ("asc", 1_000));
+        assert!(all.is_sorted());
+        // Pages of seven end behind each of the five records of a time.
+        assert_eq!(all.len() as u64, count as u64 * BODY_LINES);
+        assert!(all.chunks(count).all(|same| same.iter().all(|it| it.0 == same[0].0)));
+        assert_eq!(pages(&hub, &auditor, &servers, ("asc", limit)), all);
+        let mut back = pages(&hub, &auditor, &servers, ("desc", limit));
+        back.reverse();
+        assert_eq!(back, all);
+    }
 }
 
 #[test]

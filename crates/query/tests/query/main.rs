@@ -3,6 +3,7 @@
 mod breakout;
 mod prescan;
 mod rollups;
+mod rows;
 mod search;
 
 use std::fs;

@@ -86,16 +86,16 @@ fn write_again(old: &Path, new: &Path, (from, count): (usize, usize), form: Writ
     writer.close().unwrap();
 }
 
-/// A store, and files with the rows of its segment, each in another form.
-fn hub(random: &mut Random) -> (Hub, Vec<PathBuf>) {
-    let lines: Vec<String> = (1..=RECORDS).map(|seq| line(random, seq)).collect();
+/// A store with these lines, and files with the rows of its segment, each in another form.
+pub fn in_all_forms(lines: Vec<String>) -> (Hub, Vec<PathBuf>) {
+    let count = lines.len();
     let hub = Hub::of_lines(lines.into_iter(), |settings| settings.threads = 2);
     let old: Vec<PathBuf> =
         hub.snapshot.files(i64::MIN, i64::MAX).into_iter().map(Into::into).collect();
     let [empty, segment] = &old[..] else { panic!("{old:?}") };
     let mut files = vec![empty.clone()];
     let forms = forms();
-    let rows = RECORDS as usize / forms.len();
+    let rows = count / forms.len();
     for (at, form) in forms.into_iter().enumerate() {
         let new = hub.store.segments_dir().join(format!("again-{at}.parquet"));
         write_again(segment, &new, (at * rows, rows), form);
@@ -147,7 +147,8 @@ fn search(random: &mut Random) -> String {
 #[test]
 fn a_scan_changes_no_answer() {
     let mut random = Random(0x1234_5678_9ABC_DEF1);
-    let (hub, files) = hub(&mut random);
+    let lines = (1..=RECORDS).map(|seq| line(&mut random, seq)).collect();
+    let (hub, files) = in_all_forms(lines);
     let (mut scans, mut found) = (0, 0);
     for _ in 0..120 {
         let text = search(&mut random);
