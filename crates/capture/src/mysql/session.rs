@@ -5,6 +5,7 @@
 //! not fit ends that: what follows is lost until [`lost`] finds the next command that is certain.
 
 mod commands;
+mod follow;
 mod lost;
 mod messages;
 mod prepared;

@@ -13,6 +13,8 @@ pub struct Change<'s> {
     pub db: Option<&'s [u8]>,
     /// The character set of statements.
     pub charset: Option<&'s [u8]>,
+    /// A database that is dropped: perhaps the default one, and then there is none.
+    pub dropped_db: Option<&'s [u8]>,
     /// It may change one of them in a way that is not understood.
     pub is_doubtful: bool,
     /// It is doubtful, and does not change the database.
@@ -36,6 +38,15 @@ pub fn change(statement: &[u8]) -> Change<'_> {
             }
             set(&mut words, &mut change);
         }
+        Some(word) if is(word, "drop") => match words.next() {
+            Some(word) if !is_database(word) => {}
+            // Perhaps a comment that is executed.
+            None => change.is_doubtful = true,
+            Some(_) => {
+                change.dropped_db = dropped_db(&mut words);
+                change.is_doubtful = change.dropped_db.is_none();
+            }
+        },
         // What it executes is in a variable of the session, or in a statement that was prepared.
         Some(word) if is(word, "execute") => is_executed = true,
         _ => {}
@@ -43,7 +54,7 @@ pub fn change(statement: &[u8]) -> Change<'_> {
     let mentions = Mentions::of(statement, is_set);
     let ends_tracking = is_executed || mentions.tracking || mentions.execution;
     let rest = words.rest.trim_ascii();
-    let is_simple = change.db.is_some() || change.charset.is_some();
+    let is_simple = change.db.is_some() || change.charset.is_some() || change.dropped_db.is_some();
     // Something behind it: another statement, a comment, a collation.
     let has_more = is_simple && !matches!(rest, b"" | b";");
     let is_doubtful = if is_simple {
@@ -82,6 +93,20 @@ fn set<'s>(words: &mut Words<'s>, change: &mut Change<'s>) {
     }
 }
 
+/// The name behind `DROP DATABASE`.
+fn dropped_db<'s>(words: &mut Words<'s>) -> Option<&'s [u8]> {
+    let name = words.next()?;
+    if !is(name, "if") {
+        return Some(unquoted(name));
+    }
+    words.next().filter(|word| is(word, "exists"))?;
+    words.next().map(unquoted)
+}
+
+fn is_database(word: &[u8]) -> bool {
+    is(word, "database") || is(word, "schema")
+}
+
 fn is(word: &[u8], name: &str) -> bool {
     word.eq_ignore_ascii_case(name.as_bytes())
 }
@@ -106,10 +131,11 @@ struct Mentions {
     execution: bool,
 }
 
-const WORDS: [&str; 8] = [
+const WORDS: [&str; 9] = [
     "session_track_",
     "character_set_client",
     "execute",
+    "drop",
     "use",
     "set",
     "names",
@@ -122,7 +148,7 @@ static FINDER: LazyLock<AhoCorasick> = LazyLock::new(|| {
         .ascii_case_insensitive(true)
         .match_kind(MatchKind::LeftmostLongest)
         .build(WORDS)
-        .expect("eight words can be found")
+        .expect("nine words can be found")
 });
 
 /// Finds the first of these words alone, which matters in any statement.
@@ -158,6 +184,10 @@ impl Mentions {
                 // Only a `SET` changes it; drivers read it when they connect.
                 "character_set_client" => mentions.change |= has_set,
                 "execute" => mentions.execution |= begins(),
+                "drop" => {
+                    let next = Words { rest: &statement[end..] }.next();
+                    mentions.change |= begins() && next.is_some_and(is_database);
+                }
                 "use" => mentions.change |= begins() && !is_hint(&statement[end..]),
                 "set" => has_set |= begins(),
                 // Of `SET NAMES`, `SET CHARACTER SET` and `SET CHARSET`.
@@ -304,6 +334,10 @@ mod tests {
             Some("utf8mb4")
         );
         assert_eq!(charset(b"SET CHARACTER SET utf8").as_deref(), Some("utf8"));
+        for text in [&b"DROP DATABASE shop"[..], b"/* x */ drop schema if exists `shop` ;"] {
+            let change = change(text);
+            assert_eq!((change.dropped_db, change.is_doubtful), (Some(&b"shop"[..]), false));
+        }
     }
 
     #[test]
@@ -369,6 +403,11 @@ mod tests {
             b"SELECT 1; SET /* x */ CHARSET latin1",
             b"SET autocommit = 0, NAMES DEFAULT",
             b"SELECT @@character_set_client; SET character_set_client = latin1",
+            b"DROP DATABASE a; USE b",
+            b"DROP DATABASE /*!50000 a */",
+            b"DROP /*!50000 DATABASE */ a",
+            b"SELECT 1; drop schema a",
+            b"DROP TABLE a; DROP DATABASE IF EXISTS a",
         ] {
             let change = change(text);
             assert!(change.is_doubtful, "{}", String::from_utf8_lossy(text));
@@ -387,13 +426,18 @@ mod tests {
             b"/* mysql-connector-j-9.7.0 */SELECT  @@session.auto_increment_increment AS a, \
               @@character_set_client AS character_set_client",
             b"INSERT INTO t VALUES ('to execute it')",
+            b"DROP TABLE `database`",
+            b"SELECT 1; DROP TABLE t; DROP VIEW v",
+            b"ALTER TABLE t DROP `schema`",
         ] {
             assert_eq!(change(text), Change::default(), "{}", String::from_utf8_lossy(text));
         }
     }
 
-    const PARTS: [&str; 18] = [
+    const PARTS: [&str; 20] = [
         "use",
+        "drop",
+        "database",
         "execute",
         "SET",
         "names",

@@ -1,4 +1,5 @@
 mod answers;
+mod database;
 mod large;
 mod lost;
 mod params;

@@ -17,7 +17,7 @@ use crate::mysql::text::Text;
 pub(super) struct Known {
     user: bool,
     /// It may be known to be none.
-    db: bool,
+    pub(super) db: bool,
     /// The text of each prepared statement, as far as it can be known.
     prepared: bool,
     /// A statement was executed whose text is not known.
