@@ -50,13 +50,6 @@ impl Greeting {
         let version = version.strip_prefix(b"5.5.5-").unwrap_or(version).to_vec();
         Some(Greeting { version, conn, caps, collation: collation.unwrap_or(0) })
     }
-
-    /// The collation of a session after `COM_RESET_CONNECTION`: MySQL takes its own. `None`: that
-    /// of the login, as in MariaDB.
-    pub fn collation_after_reset(&self) -> Option<u16> {
-        let is_mariadb = self.version.windows(7).any(|part| part == b"MariaDB");
-        (!is_mariadb).then_some(u16::from(self.collation))
-    }
 }
 
 /// The client's answer to the greeting.

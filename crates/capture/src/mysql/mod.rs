@@ -11,7 +11,7 @@
 //! | `session` | a connection from its greeting to its end |
 //! | `resync` | what may be a command, after a gap |
 //! | `text` | the text of a command, in memory or in a file |
-//! | `charset`, `track` | the character set and the database of a session |
+//! | `charset`, `release`, `track` | the character set and the database of a session |
 
 mod answer;
 mod caps;
@@ -23,6 +23,7 @@ mod login;
 mod params;
 mod proxy;
 mod read;
+mod release;
 mod response;
 mod resync;
 pub mod session;

@@ -23,6 +23,7 @@ use super::inflate::{Algorithm, Inflater};
 use super::login::{Answer, Client, Greeting, Login, name};
 use super::params::{Args, Bound};
 use super::proxy::{self, Proxied};
+use super::release::{self, Release};
 use super::response::Response;
 use super::resync::Ends;
 use super::text::Text;
@@ -134,6 +135,8 @@ pub struct Session {
     /// Capabilities of both sides; `None`: not known.
     caps: Option<u64>,
     server_caps: u64,
+    /// The server's release, if its greeting was captured.
+    release: Option<Release>,
     /// The character set of the login.
     login_charset: Vec<u8>,
     /// That of a session that is reset, if it is another one than that of the login.
@@ -187,6 +190,7 @@ impl Session {
             phase,
             caps: None,
             server_caps: 0,
+            release: None,
             login_charset: Vec::new(),
             reset_charset: None,
             framers: Default::default(),
@@ -308,7 +312,10 @@ impl Session {
             Some(greeting) => {
                 self.who.conn = greeting.conn;
                 self.server_caps = greeting.caps;
-                self.reset_charset = greeting.collation_after_reset().map(client_charset);
+                let release = Release::of(&greeting.version);
+                self.release = Some(release);
+                let charset = || client_charset(self.release, greeting.collation.into());
+                self.reset_charset = release.resets_to_own_charset().then(charset);
                 self.phase = Phase::Answer;
             }
             None => self.give_up(Cause::Protocol, message.total, ts_us, out),
@@ -340,7 +347,7 @@ impl Session {
     /// Whose session it is from now on.
     fn take_login(&mut self, login: Login) -> Client {
         self.caps = Some(login.caps & self.server_caps);
-        self.who.charset = client_charset(login.collation);
+        self.who.charset = client_charset(self.release, login.collation);
         self.login_charset.clone_from(&self.who.charset);
         self.who.user = login.user;
         self.who.os_user.clone_from(&login.client.os_user);
@@ -420,8 +427,9 @@ impl Session {
 }
 
 /// The character set of a client's statements by the number of a collation; empty: not known.
-fn client_charset(collation: u16) -> Vec<u8> {
-    let name = charset::of_collation(collation);
+fn client_charset(release: Option<Release>, collation: u16) -> Vec<u8> {
+    let is_known = release::knows_collation(release, collation);
+    let name = charset::of_collation(collation).filter(|_| is_known);
     name.filter(|name| charset::is_for_clients(name)).unwrap_or_default().into()
 }
 
