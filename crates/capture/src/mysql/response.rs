@@ -229,7 +229,8 @@ impl Response {
         if left == u64::MAX {
             return match first {
                 0xff => self.failed(rest, message),
-                0xfe if message.total < 9 => Step::Done,
+                // A description begins with a short text; this may have changes of the session.
+                0xfe => Step::Done,
                 _ => Step::More,
             };
         }

@@ -144,6 +144,8 @@ fn other_commands() {
         (0x0d, &[END]),
         (0x09, &[b"Uptime: 1"]),
         (0x04, &[COLUMN, COLUMN, EOF]),
+        // With changes of the session behind it.
+        (0x04, &[COLUMN, b"\xfe\0\0\x02\x40\0\0\0\x04\x02\x02\x01\x31"]),
         (0x0a, &[b"\x01", COLUMN, EOF, EOF]),
         (0x77, &[ERROR]),
         (0x12, &[b"\0event", b"\0event", ERROR]),
