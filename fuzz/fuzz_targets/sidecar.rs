@@ -3,6 +3,7 @@
 #![no_main]
 
 use tacho_chain::entry::{Checkpoint, Epoch, Frame, Tombstone};
+use tacho_chain::hub_tombstone::HubTombstone;
 use tacho_chain::note::Note;
 use tacho_chain::sidecar::{Entries, Meaning};
 
@@ -18,6 +19,9 @@ libfuzzer_sys::fuzz_target!(|input: &[u8]| {
             Some(Meaning::Epoch(it, _)) => assert_eq!(Epoch::parse(&it.to_text()), Ok(*it)),
             Some(Meaning::Checkpoint(it, _)) => assert_eq!(Checkpoint::parse(&it.to_text()), Ok(it)),
             Some(Meaning::Tombstone(it, _)) => assert_eq!(Tombstone::parse(&it.to_text()), Ok(it)),
+            Some(Meaning::HubTombstone(it, _)) => {
+                assert_eq!(HubTombstone::parse(&it.to_text()), Ok(*it));
+            }
             None => {}
         }
     }
@@ -26,6 +30,6 @@ libfuzzer_sys::fuzz_target!(|input: &[u8]| {
         let _ = tacho_chain::verify::read_checkpoint(text);
         // Without a signature around it, which random bytes never have.
         let _ = (Epoch::parse(text), Checkpoint::parse(text), Tombstone::parse(text));
-        let _ = (Frame::parse(text), Note::parse(text));
+        let _ = (Frame::parse(text), Note::parse(text), HubTombstone::parse(text));
     }
 });
