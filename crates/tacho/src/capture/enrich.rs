@@ -1,6 +1,6 @@
 //! Asks the server of a capture about sessions of which packets have not shown everything.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
 use std::time::{Duration, Instant};
 
@@ -34,8 +34,17 @@ const MARIADB_LIST: &str =
 const MYSQL_LIST: &str = "SELECT p.ID, t.PROCESSLIST_USER, p.HOST, t.PROCESSLIST_DB, \
     t.PROCESSLIST_COMMAND, s.EVENT_ID FROM {processlist} p \
     JOIN performance_schema.threads t ON t.PROCESSLIST_ID = p.ID \
-    LEFT JOIN performance_schema.events_statements_current s \
-    ON s.THREAD_ID = t.THREAD_ID AND s.NESTING_EVENT_LEVEL = 0";
+    LEFT JOIN performance_schema.events_statements_current s ON s.THREAD_ID = t.THREAD_ID";
+/// Since MySQL 5.7 it has statements of stored programs, too.
+const OUTER_ONLY: &str = " AND s.NESTING_EVENT_LEVEL = 0";
+
+/// Columns of `performance_schema` that some releases lack, or that the account may not read.
+const COLUMNS: &str = "SELECT CONCAT(TABLE_NAME, '.', COLUMN_NAME) FROM information_schema.COLUMNS \
+    WHERE TABLE_SCHEMA = 'performance_schema' AND \
+    (TABLE_NAME = 'processlist' AND COLUMN_NAME = 'HOST' \
+    OR TABLE_NAME = 'threads' AND COLUMN_NAME = 'PROCESSLIST_USER' \
+    OR TABLE_NAME = 'events_statements_current' AND COLUMN_NAME = 'NESTING_EVENT_LEVEL' \
+    OR TABLE_NAME = 'prepared_statements_instances' AND COLUMN_NAME = 'SQL_TEXT')";
 
 type Columns =
     (u64, Option<Vec<u8>>, Option<Vec<u8>>, Option<Vec<u8>>, Option<Vec<u8>>, Option<u64>);
@@ -112,15 +121,30 @@ impl Connected {
         if !may_see_all(&mut conn) {
             return Err(format!("the account {} lacks the privilege PROCESS", login.user));
         }
+        let columns: HashSet<String> =
+            conn.query(COLUMNS).map_err(|error| said(&error))?.into_iter().collect();
+        if is_mysql && !columns.contains("threads.PROCESSLIST_USER") {
+            return Err(format!(
+                "the account {} cannot read performance_schema.threads, or the server is older than \
+                 MySQL 5.6: it is {version}",
+                login.user
+            ));
+        }
         let (list, has_own_users) = match is_mysql {
-            true => mysql_list(&mut conn)?,
+            true => mysql_list(&columns),
             false => (MARIADB_LIST.to_owned(), false),
         };
-        let no_texts = (!has_schema).then(|| {
-            "the server has performance_schema = OFF: the texts of statements that were prepared \
-             before the capture are not known"
-                .to_owned()
-        });
+        let no_texts = if !has_schema {
+            Some(no_texts("the server has performance_schema = OFF"))
+        } else if !columns.contains("prepared_statements_instances.SQL_TEXT") {
+            Some(no_texts(&format!(
+                "the account {} cannot read performance_schema.prepared_statements_instances, or \
+                 the server is older than MySQL 5.7 or MariaDB 10.5: it is {version}",
+                login.user
+            )))
+        } else {
+            None
+        };
         Ok(Connected { conn, own, list, has_own_users, no_texts })
     }
 
@@ -208,15 +232,16 @@ fn may_see_all(conn: &mut Conn) -> bool {
 }
 
 /// The statement, and whether the list has the host of the login whatever a session executes.
-fn mysql_list(conn: &mut Conn) -> Result<(String, bool), String> {
-    let has_table = "SELECT COUNT(*) FROM information_schema.TABLES WHERE \
-        TABLE_SCHEMA = 'performance_schema' AND TABLE_NAME = 'processlist'";
-    let count = conn.query_first::<u64, _>(has_table).map_err(|error| error.to_string())?;
-    let (table, has_own) = match count {
-        Some(1..) => ("performance_schema.processlist", true),
-        _ => ("information_schema.PROCESSLIST", false),
+fn mysql_list(columns: &HashSet<String>) -> (String, bool) {
+    let (table, has_own) = match columns.contains("processlist.HOST") {
+        true => ("performance_schema.processlist", true),
+        false => ("information_schema.PROCESSLIST", false),
     };
-    Ok((MYSQL_LIST.replace("{processlist}", table), has_own))
+    let mut list = MYSQL_LIST.replace("{processlist}", table);
+    if columns.contains("events_statements_current.NESTING_EVENT_LEVEL") {
+        list.push_str(OUTER_ONLY);
+    }
+    (list, has_own)
 }
 
 impl EnrichSource {
@@ -267,4 +292,25 @@ fn addresses(names: &mut HashMap<String, (Instant, Vec<IpAddr>)>, name: &str) ->
     }
     names.insert(name.to_owned(), (Instant::now(), addresses.clone()));
     addresses
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn older_releases_of_mysql_are_asked_for_what_they_have() {
+        let list =
+            |columns: &[&str]| mysql_list(&columns.iter().map(|it| it.to_string()).collect());
+        let level = "events_statements_current.NESTING_EVENT_LEVEL";
+        let (of_80, has_own) = list(&["processlist.HOST", level]);
+        assert!(of_80.contains("performance_schema.processlist") && has_own);
+        assert!(of_80.ends_with(OUTER_ONLY));
+        let (of_57, has_own) = list(&[level]);
+        assert!(of_57.contains("information_schema.PROCESSLIST") && !has_own);
+        assert!(of_57.ends_with(OUTER_ONLY));
+        let (of_56, has_own) = list(&[]);
+        assert!(of_56.contains("information_schema.PROCESSLIST") && !has_own);
+        assert!(!of_56.contains("NESTING_EVENT_LEVEL") && !of_56.contains('{'));
+    }
 }
