@@ -4,6 +4,7 @@
 mod capture_answers;
 mod capture_clients;
 mod capture_disk;
+mod capture_ends;
 mod capture_enrich;
 mod capture_large;
 mod capture_restart;
