@@ -115,6 +115,9 @@ impl Connected {
             .map_err(|error| said(&error))?;
         let (version, own, has_schema) = head.unwrap_or_default();
         let is_mysql = !version.contains("MariaDB");
+        if is_mysql && ["5.0.", "5.1.", "5.5."].iter().any(|old| version.starts_with(old)) {
+            return Err(format!("it is MySQL {version}: only MySQL 5.6 and later can be asked"));
+        }
         if is_mysql && !has_schema {
             return Err("it has performance_schema = OFF; set it to ON".to_owned());
         }
@@ -125,8 +128,7 @@ impl Connected {
             conn.query(COLUMNS).map_err(|error| said(&error))?.into_iter().collect();
         if is_mysql && !columns.contains("threads.PROCESSLIST_USER") {
             return Err(format!(
-                "the account {} cannot read performance_schema.threads, or the server is older than \
-                 MySQL 5.6: it is {version}",
+                "the account {} cannot read performance_schema.threads of MySQL {version}",
                 login.user
             ));
         }
