@@ -23,6 +23,8 @@ use serde::{Deserialize, Serialize};
 use crate::frame::{self, ColumnInfo, End, from_worker};
 use crate::value::write_string;
 
+/// Rows that are in memory at the same time at most, besides the answer: they may be long.
+const BATCH_ROWS: usize = 8;
 /// Rows of a frame at most. All rows of an answer fit into one by their bytes.
 const ROWS_AT_ONCE: usize = 1_024;
 
@@ -109,14 +111,18 @@ impl Read {
                 )
                 .with_row_groups(vec![group])
                 .with_row_selection(selection)
-                .with_batch_size(rows.len())
+                .with_batch_size(BATCH_ROWS)
                 .build()?;
                 let mut places = here;
                 for batch in reader {
                     self.add_batch(&batch?, &mut places)?;
+                    if self.bytes > max_bytes {
+                        return Ok(false);
+                    }
                 }
-                if self.bytes > max_bytes {
-                    return Ok(false);
+                if places.next().is_some() {
+                    let text = format!("{} has fewer rows than it says", path.display());
+                    return Err(ParquetError::General(text));
                 }
             }
             first_row += count;

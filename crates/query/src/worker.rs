@@ -157,7 +157,8 @@ fn open(setup: &Setup) -> Result<(Database, Connection), EngineError> {
         // refused with the settings above: then every query fails.
         "SET prefetch_all_parquet_files = true".to_owned(),
         "SET enable_external_file_cache = false".to_owned(),
-        // A page of records: first which rows, then all columns of these. The default is 50 rows.
+        // Rows in an order, and few of them: first which ones, then their columns. The default is
+        // 50 rows.
         "SET late_materialization_max_rows = 2000".to_owned(),
         format!("SET allowed_directories = [{allowed}]"),
         "SET enable_external_access = false".to_owned(),

@@ -14,7 +14,7 @@ use tacho_record::Field;
 use tacho_store::{COLUMNS, ColumnKind, line_json, record_json};
 
 use super::ApiError;
-use super::filter::{Filter, sql_time};
+use super::filter::{BYTES_MAX, Filter, sql_time, text_time};
 use super::lines;
 use super::windows::Windows;
 use crate::index::Index;
@@ -171,13 +171,11 @@ pub async fn list(State(state): State<AppState>, filter: Filter) -> Result<Respo
     };
     let limit = filter.number("limit", LIMIT, LIMIT_MAX)?;
     let cursor = filter.value("cursor").map(Cursor::read).transpose()?;
-    let mut found = find(&state, &filter, cursor, is_descending, limit + 1).await?;
-    let next = if found.len() as u64 > limit {
-        found.truncate(limit as usize);
-        found.last().map(|last| last.key.write()).transpose()?
-    } else {
-        None
-    };
+    let (mut found, is_cut) = find(&state, &filter, cursor, is_descending, limit + 1).await?;
+    let has_more = is_cut || found.len() as u64 > limit;
+    found.truncate(limit as usize);
+    let last = found.last().filter(|_| has_more);
+    let next = last.map(|last| last.key.write()).transpose()?;
     let records: Vec<String> = found.into_iter().map(|it| it.json).collect();
     filter.note.rows(records.len());
     let next = next.map_or_else(|| "null".to_owned(), |cursor| format!("\"{cursor}\""));
@@ -217,16 +215,16 @@ pub fn to_json(
     rows.iter().map(json).collect()
 }
 
-/// Records in order. The newest (or oldest) ones are searched first, because the range may be long
-/// and the answer short. First their places are found, in the order of time alone; then the records
-/// are read.
+/// Records in order, and whether there are more than fit into an answer by their bytes. The newest
+/// (or oldest) ones are searched first, because the range may be long and the answer short. First
+/// their places are found, in the order of time alone; then the records are read.
 async fn find(
     state: &AppState,
     filter: &Filter,
     mut cursor: Option<Cursor>,
     is_descending: bool,
     wanted: u64,
-) -> Result<Vec<Hit>, ApiError> {
+) -> Result<(Vec<Hit>, bool), ApiError> {
     let (from_us, to_us) = filter.range();
     let (mut first_us, mut end_us) = (from_us, to_us);
     match &cursor {
@@ -250,14 +248,14 @@ async fn find(
         found.extend(records);
         if is_truncated && count < rest {
             // Very long statements: fewer records than asked for, and a cursor.
-            break;
+            return Ok((found, true));
         }
         if found.len() as u64 >= wanted {
             break;
         }
         cursor = None;
     }
-    Ok(found)
+    Ok((found, false))
 }
 
 /// A part of the time of a search.
@@ -326,13 +324,14 @@ impl Window<'_> {
         Ok(self.fetch(Request { max_rows, has_places, ..request }).await?.rows)
     }
 
-    /// The records of these rows, from the index. `None`: they have too many bytes.
+    /// The records of these rows, from the index. `None`: they have too many bytes, or a file is
+    /// damaged. DuckDB reads as many as it can, or says why it cannot.
     async fn at_places(&self, rows: &[FoundRow]) -> Result<Option<Vec<Hit>>, ApiError> {
         let places = rows.iter().map(|row| row.place.clone()).collect();
         let request = self.filter.search_of(String::new(), 0, 0);
         let request = Request { places, prescan: None, files: Vec::new(), ..request };
-        let answer = self.fetch(request).await?;
-        if answer.is_truncated {
+        let Ok(answer) = self.fetch(request).await else { return Ok(None) };
+        if answer.is_truncated || answer.rows.len() != rows.len() {
             return Ok(None);
         }
         let records = to_json(&self.state.index, self.filter, answer.rows)?.into_iter();
@@ -341,12 +340,23 @@ impl Window<'_> {
     }
 
     /// The first rows of this time, from the index.
+    ///
+    /// # Errors
+    /// The first one alone has too many bytes.
     async fn all_columns(
         &self,
         range_us: (i64, i64),
         rest: u64,
     ) -> Result<(Vec<Hit>, bool), ApiError> {
         let answer = self.fetch(self.of_time("*", range_us, rest)).await?;
+        if answer.is_truncated && answer.rows.is_empty() {
+            let time = text_time(if self.is_descending { range_us.1 } else { range_us.0 });
+            let message = format!(
+                "the record of {time} has more than {} MiB: it can only be asked for by its number",
+                BYTES_MAX >> 20
+            );
+            return Err(ApiError::bad_request(message));
+        }
         let keys = answer.rows.iter().map(|row| Cursor::of(row)).collect::<Result<Vec<_>, _>>()?;
         let records = to_json(&self.state.index, self.filter, answer.rows)?.into_iter();
         let found = keys.into_iter().zip(records).map(|(key, json)| Hit { key, json });

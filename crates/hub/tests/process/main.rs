@@ -9,6 +9,7 @@ mod examples;
 mod export;
 mod forecast;
 mod hub;
+mod pages;
 #[path = "../alerts/receiver.rs"]
 mod receiver;
 #[path = "../../../chain/tests/support/mod.rs"]

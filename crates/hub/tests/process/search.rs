@@ -13,13 +13,13 @@ use sha2::{Digest as _, Sha256};
 
 use crate::hub::{HANGS_AFTER, Hub, wait};
 
-const FILE: &str = "audit-20261121T100000Z-000001.jsonl";
+pub const FILE: &str = "audit-20261121T100000Z-000001.jsonl";
 /// Records, without those of the hub's own log.
 const COUNT: &str = "SELECT count(*) FROM records WHERE server <> 'tacho-hub'";
 /// Lines of a body.
-const BODY_LINES: u64 = 40;
+pub const BODY_LINES: u64 = 40;
 
-fn line(seq: u64) -> String {
+pub fn line(seq: u64) -> String {
     let table = match seq % 5 {
         0 => r#","tables":[{"access":"read","db":"shop","table":"card"}]"#,
         _ => "",
@@ -94,7 +94,7 @@ pub fn get(hub: &Hub, path: &str, token: &str) -> (u16, Value) {
     (status, serde_json::from_str(&body).unwrap_or_else(|error| panic!("{error}: {body}")))
 }
 
-fn ok(hub: &Hub, path: &str, token: &str) -> Value {
+pub fn ok(hub: &Hub, path: &str, token: &str) -> Value {
     let (status, body) = get(hub, path, token);
     assert_eq!(status, 200, "{path}: {body}");
     body
@@ -110,10 +110,10 @@ pub fn sql(hub: &Hub, token: &str, sql: &str) -> Value {
 
 /// Sends lines until the hub has acknowledged them.
 pub struct Sender {
-    origin: &'static str,
+    pub origin: &'static str,
     token: String,
     sent: Vec<u8>,
-    seq: u64,
+    pub seq: u64,
 }
 
 impl Sender {
@@ -124,7 +124,11 @@ impl Sender {
 
     pub fn send(&mut self, hub: &Hub) {
         let lines = (self.seq + 1..=self.seq + BODY_LINES).map(|seq| line(seq) + "\n");
-        let body: String = lines.collect();
+        self.send_body(hub, lines.collect::<String>().as_bytes());
+        self.seq += BODY_LINES;
+    }
+
+    pub fn send_body(&mut self, hub: &Hub, body: &[u8]) {
         // What a shipper sends to prove that both have the same.
         let before = &self.sent[self.sent.len().saturating_sub(4096)..];
         let before = STANDARD.encode(Sha256::digest(before));
@@ -132,10 +136,9 @@ impl Sender {
         let head = format!("PUT /api/v1/origins/{origin}/files/{FILE}?offset={offset}");
         let before = format!("Tacho-Before: sha-256=:{before}:\r\n");
         let (status, answer) =
-            request_with(hub, &head, &self.token, &before, body.as_bytes()).expect("an answer");
+            request_with(hub, &head, &self.token, &before, body).expect("an answer");
         assert_eq!(status, 200, "{answer}");
-        self.sent.extend_from_slice(body.as_bytes());
-        self.seq += BODY_LINES;
+        self.sent.extend_from_slice(body);
     }
 }
 
@@ -155,7 +158,7 @@ fn assert_whole(hub: &Hub, auditor: &str, known: &mut BTreeMap<String, u64>) {
     }
 }
 
-fn wait_until_indexed(hub: &Hub, auditor: &str, senders: &[Sender]) {
+pub fn wait_until_indexed(hub: &Hub, auditor: &str, senders: &[Sender]) {
     let wanted: u64 = senders.iter().map(|sender| sender.seq).sum();
     wait(|| {
         let found = &sql(hub, auditor, COUNT)[0][0];
@@ -220,78 +223,6 @@ fn every_record_is_found_once_at_every_moment() {
     assert!(reindexed.status.success(), "{reindexed:?}");
     let after = hub.command("sql", &[count]);
     assert_eq!(before.stdout, after.stdout);
-}
-
-/// The replica has the lines, and the index what is left of those that it has not any more.
-#[test]
-fn records_are_the_same_from_the_replica_and_from_the_index() {
-    let hub = Hub::start();
-    let auditor = hub.token(&["--role", "auditor"]);
-    let mut sender = Sender::new(&hub, "db1");
-    sender.send(&hub);
-    wait_until_indexed(&hub, &auditor, std::slice::from_ref(&sender));
-    let path = "/api/v1/records?server=db1&order=desc&limit=30";
-    let records = || {
-        let text = request(&hub, &format!("GET {path}"), &auditor, b"").expect("an answer").1;
-        text.split_once(",\"scanned_ms\"").expect("records").0.to_owned()
-    };
-    let of_lines = records();
-    assert_eq!(of_lines.matches("\"seq\":").count(), 30);
-    let file = hub.replica("db1", 1).join(FILE);
-    let text = std::fs::read(&file).expect("the replica");
-    // Found by nothing but its place in the file.
-    let changed = String::from_utf8_lossy(&text).replace("secret17", "SECRET17");
-    std::fs::write(&file, changed).expect("the replica");
-    assert_eq!(records(), of_lines.replace("secret17", "SECRET17"));
-    std::fs::remove_file(&file).expect("the replica");
-    assert_eq!(records(), of_lines);
-}
-
-/// All records of some servers, in pages of `limit`: time, server, number.
-fn pages(
-    hub: &Hub,
-    token: &str,
-    servers: &str,
-    (order, limit): (&str, usize),
-) -> Vec<(String, String, u64)> {
-    let first = format!("/api/v1/records?{servers}&order={order}&limit={limit}");
-    let (mut path, mut found) = (first.clone(), Vec::new());
-    loop {
-        let answer = ok(hub, &path, token);
-        let records = answer["records"].as_array().unwrap();
-        found.extend(records.iter().map(|record| {
-            let text = |name: &str| record[name].as_str().unwrap().to_owned();
-            (text("ts"), text("server"), record["seq"].as_u64().unwrap())
-        }));
-        let Some(cursor) = answer["next"].as_str() else { return found };
-        assert_eq!(records.len(), limit, "{path}");
-        path = format!("{first}&cursor={cursor}");
-    }
-}
-
-#[test]
-fn a_page_may_end_between_records_of_one_time() {
-    let hub = Hub::start();
-    let auditor = hub.token(&["--role", "auditor"]);
-    // More records of one time than a page has, and than are read beyond its end.
-    let origins: Vec<&str> =
-        "a b c d e f g h i j k l m n o p q r s t u v w x y".split(' ').collect();
-    let mut senders: Vec<Sender> = origins.iter().map(|origin| Sender::new(&hub, origin)).collect();
-    senders.iter_mut().for_each(|sender| sender.send(&hub));
-    wait_until_indexed(&hub, &auditor, &senders);
-    for (count, limit) in [(5, 7), (25, 7), (25, 24), (25, 51)] {
-        let servers = origins[..count].iter().map(|origin| format!("server={origin}"));
-        let servers = servers.collect::<Vec<_>>().join("&");
-        let all = pages(&hub, &auditor, &servers, ("asc", 1_000));
-        assert!(all.is_sorted());
-        // Pages of seven end behind each of the five records of a time.
-        assert_eq!(all.len() as u64, count as u64 * BODY_LINES);
-        assert!(all.chunks(count).all(|same| same.iter().all(|it| it.0 == same[0].0)));
-        assert_eq!(pages(&hub, &auditor, &servers, ("asc", limit)), all);
-        let mut back = pages(&hub, &auditor, &servers, ("desc", limit));
-        back.reverse();
-        assert_eq!(back, all);
-    }
 }
 
 #[test]
