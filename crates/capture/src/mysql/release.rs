@@ -43,6 +43,8 @@ pub fn knows_collation(release: Option<Release>, number: u16) -> bool {
     };
     match number {
         212..=215 | 244..=247 => since(Some([5, 6, 0]), Some([10, 0, 0])) || release.is_none(),
+        // utf8mb4.
+        45 | 46 | 224..=243 => since(Some([5, 5, 3]), Some([5, 5, 0])) || release.is_none(),
         // gb18030.
         248..=250 => since(Some([5, 7, 0]), None),
         // Those of UCA 9.0.0: MariaDB has MDEV-20912 since 11.4.5 and 11.7.2.

@@ -314,7 +314,7 @@ impl Session {
                 self.server_caps = greeting.caps;
                 let release = Release::of(&greeting.version);
                 self.release = Some(release);
-                let charset = || client_charset(self.release, greeting.collation.into());
+                let charset = || charset_of_low_byte(release, greeting.collation);
                 self.reset_charset = release.resets_to_own_charset().then(charset);
                 self.phase = Phase::Answer;
             }
@@ -424,6 +424,16 @@ impl Session {
         self.has_records = false;
         self.forget();
     }
+}
+
+/// The character set of a server by the low byte of its collation, which is what a greeting has;
+/// empty: not known, because there are two of which it can be.
+fn charset_of_low_byte(release: Release, collation: u8) -> Vec<u8> {
+    let charset = client_charset(Some(release), collation.into());
+    let other = 256 + u16::from(collation);
+    let is_other = charset::of_collation(other).is_some_and(|name| name.as_bytes() != charset)
+        && release::knows_collation(Some(release), other);
+    if is_other { Vec::new() } else { charset }
 }
 
 /// The character set of a client's statements by the number of a collation; empty: not known.

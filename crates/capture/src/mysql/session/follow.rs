@@ -89,8 +89,13 @@ impl Session {
             self.forget_db();
         } else if self.who.db == name {
             self.set_db(Vec::new());
-        } else if !is_tracked && self.who.db.eq_ignore_ascii_case(name) {
-            // Whether they are the same depends on the server's file system.
+        } else if !is_tracked
+            && (self.who.db.eq_ignore_ascii_case(name)
+                || !self.who.db.is_ascii()
+                || !name.is_ascii())
+        {
+            // Whether they are the same depends on the server's file system, and on the character
+            // sets of both statements.
             self.forget_db();
         }
     }
